@@ -132,6 +132,7 @@ def test_a_library_is_imported_only_where_it_belongs(module: str) -> None:
     assert {name for name in names if room(module) not in OUTSIDE.get(name, {room(module)})} == set()
 
 
+@pytest.mark.slow
 def test_there_are_no_circles_of_imports() -> None:
     """Neither at run time nor for the type checker, nor inside functions."""
     assert [m for m in MODULES if m != "gpuemu" and m in reached_from(m, True, True)] == []

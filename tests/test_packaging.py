@@ -18,6 +18,8 @@ import yaml
 
 import gpuemu
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -57,6 +57,18 @@ MODES_OF = {
     "sm_120": (*TENSOR_MODES, FLOAT64_MODES[0], *FLOAT8_MODES, *NARROW_MODES),
 }
 
+PINNED = yaml.safe_load(Path(__file__).with_name("pinned.yaml").read_text(encoding="utf-8"))
+"""The table of values: for each architecture some of its values, by section."""
+
+
+def assert_values(arch: Architecture, pinned: dict) -> list[str]:
+    """Compare the values of sections with those of the table; returns their names."""
+    wanted = {f"{section}.{name}": value for section, values in pinned.items() for name, value in values.items()}
+    flat = arch.flat()
+    found = {name: list(flat[name]) if isinstance(flat[name], tuple) else flat[name] for name in wanted}
+    assert found == wanted
+    return list(wanted)
+
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
@@ -84,64 +96,28 @@ def refused_override(**by_name) -> list[str]:
 # ---- the shipped files ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_shipped_architectures_are_the_six_real_ones():
     assert resources.names("configs") == list(SHIPPED)
     assert [load_arch(n).name for n in SHIPPED] == list(SHIPPED)
-    assert [load_arch(n).compute_capability for n in SHIPPED] == ["7.5", "8.0", "8.6", "8.9", "9.0", "12.0"]
-    assert [{chip: of.sms for chip, of in load_arch(n).chips.items()} for n in SHIPPED] == [
-        {"RTX 2080 Ti": 68, "T4": 40},
-        {"A100": 108, "A100 PCIe 40GB": 108, "A100 SXM 80GB": 108, "A100 PCIe 80GB": 108, "A30": 56},
-        {
-            "RTX 3060": 28,
-            "RTX 3080": 68,
-            "RTX A6000": 84,
-            "RTX 3060 Ti": 38,
-            "RTX 3070": 46,
-            "RTX 3070 Ti": 48,
-            "RTX 3080 Ti": 80,
-            "RTX 3090": 82,
-            "RTX 3090 Ti": 84,
-            "RTX A2000": 26,
-            "RTX A4000": 48,
-            "RTX A4500": 56,
-            "RTX A5000": 64,
-            "RTX A5500": 80,
-            "A10": 72,
-            "A40": 84,
-            "RTX 3080 Laptop": 48,
-            "RTX 3070 Laptop": 40,
-            "RTX 3060 Laptop": 30,
-        },
-        {
-            "RTX 4060 Ti": 34,
-            "RTX 4090": 128,
-            "RTX 4060": 24,
-            "RTX 4070": 46,
-            "RTX 4070 SUPER": 56,
-            "RTX 4070 Ti": 60,
-            "RTX 4070 Ti SUPER": 66,
-            "RTX 4080": 76,
-            "RTX 4080 SUPER": 80,
-            "L4": 58,
-            "L40": 142,
-            "L40S": 142,
-            "L20": 92,
-            "RTX 4090 Laptop": 76,
-            "RTX 4080 Laptop": 58,
-            "RTX 4070 Laptop": 36,
-            "RTX 4060 Laptop": 24,
-            "RTX 4050 Laptop": 20,
-            "RTX 4000 Ada": 48,
-            "RTX 4500 Ada": 60,
-            "RTX 5000 Ada": 100,
-            "RTX 6000 Ada": 142,
-        },
-        {"H200": 132, "H100": 132, "H100 PCIe": 114, "H100 NVL": 132},
-        {"RTX 5090": 170, "RTX 5080": 84, "RTX 5070 Ti": 70, "RTX 5070": 48, "RTX 5060 Ti": 36, "RTX 5060": 30},
-    ]
     assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_values_are_those_of_the_table(name):
+    arch, pinned = load_arch(name), dict(PINNED[name])
+    assert arch.compute_capability == pinned.pop("compute_capability")
+    assert [(chip, of.sms) for chip, of in arch.chips.items()] == [*pinned.pop("sms").items()]
+    assert_values(arch, pinned)
+
+
+def test_the_h200_has_the_values_that_were_measured_on_it():
+    arch = load_arch("sm_90")
+    for name in assert_values(arch, PINNED["measured"]):
+        assert arch.provenance[name].status == ("derived" if name in BYTES_OF_ONE else "measured"), name
+
+
+@pytest.mark.slow
 def test_a_chip_that_the_architecture_does_not_name_is_refused_with_those_that_it_does(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_89\nchip: RTX 4091\n")) == [
         "mine.yaml:2: chip: found RTX 4091; did you mean 'RTX 4090'?"
@@ -155,6 +131,7 @@ def confirmed(name):
     return yaml.safe_load(resources.find("configs", name).read_text(encoding="utf-8")).get("confirmed", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_value_of_a_shipped_file_says_where_it_comes_from(name):
     arch = load_arch(name)
@@ -231,156 +208,12 @@ def test_shipped_files_know_every_operation_class_and_tensor_mode(name):
     assert sorted(arch.tensor_core.operations) == sorted(MODES_OF[name])
 
 
-def test_pipes_are_shared_as_on_the_hardware():
-    pipes = {name: operation.pipe for name, operation in load_arch("sm_90").operations.items()}
-    assert pipes == {
-        "integer": "alu",
-        "ffma": "fmalite|fmaheavy",
-        "imad": "fmaheavy",
-        "imad_wide": "fmaheavy",
-        "half": "fmaheavy+fmalite",
-        "half_mma": "tensor",
-        "fp64": "tensor",
-        "mufu": "xu",
-        "conversion": "xu",
-        "uniform": "uniform",
-        "uniform_move": "dispatch",
-        "move": "alu",
-        "branch": "cbu",
-        "special_register": "adu",
-        "uniform_special_register": "adu",
-        "reduction": "adu",
-        "match": "adu",
-        "matrix_move": "movm",
-        "constant_load": "adu",
-        "indexed_constant_load": "adu",
-        "nop": "dispatch",
-    }
-
-
-def test_the_h200_has_the_values_that_were_measured_on_it():
-    arch = load_arch("sm_90")
-    flat = arch.flat()
-    measured = {
-        "shared_memory.latency_cycles": 23,
-        "shared_memory.cycles_per_wavefront_per_warp": 2,
-        "shared_memory.banks": 32,
-        "shared_memory.bank_width_bytes": 4,
-        "shared_memory.lanes_per_group.bits_32": 32,
-        "shared_memory.lanes_per_group.bits_64": 16,
-        "shared_memory.lanes_per_group.bits_128": 8,
-        "shared_memory.load_merge_distances": (1, 2),
-        "shared_memory.matrix_rows_per_phase": 8,
-        "shared_memory.matrix_row_bytes": 16,
-        "shared_memory.atomic_same_word_shares": False,
-        "shared_memory.ports.topology": "unified",
-        "shared_memory.ports.unified": 1,
-        "mio.cycles_per_source_register": 2,
-        "mio.queue_entries": 9,
-        "mio.queue_latency_cycles": 7,
-        "mio.pool_entries": 15,
-        "mio.pool_release_cycles": 9,
-        "mio.sending_entries": 1,
-        "mio.window_entries": 4,
-        "mio.window_release_cycles": 3,
-        "mio.data_registers_per_cycle": 1,
-        "mio.load_source_release_cycles": 8,
-        "mio.store_source_release_cycles": 11,
-        "mio.shuffle_latency_cycles": 24,
-        "mio.address_read_cycles": 2,
-        "mio.data_read_cycles": 1,
-        "mio.lane_register_cycles": 2,
-        "mio.lane_register_early_cycles": 1,
-        "shared_memory.atomic_latency_cycles": 24,
-        "shared_memory.cycles_per_further_group": 1,
-        "barrier.latency_cycles": 12,
-        "barrier.arrival_interval_cycles": 2,
-        "barrier.single_warp_cycles": 3,
-        "barrier.load_delay_cycles": 1,
-        "barrier.drain_cycles": 4,
-        "barrier.blocks_after_cycles": 5,
-        "issue.policy": "greedy_then_fair",
-        "issue.taken_branch_cycles": 10,
-        "issue.next_line_cycles": 13,
-        "issue.instruction_line_bytes": 128,
-        "issue.instruction_buffer_entries": 4,
-        "issue.instruction_banks": 2,
-        "issue.convergence_cycles": 13,
-        "tensor_core.operands.scalar_write_cycles": 2,
-        "register_file.banks": 2,
-        "register_file.forwarding_cycles": 6,
-        "register_file.wide_second_read_cycles": 2,
-        "special_function.queue_entries": 2,
-        "special_function.queue_latency_cycles": 13,
-        "special_function.beside_mma_cycles": 1,
-        "special_function.mma_reach_cycles": 7,
-        "operations.mufu.latency_cycles": 17,
-        "operations.half_mma.issue_interval_cycles": 2,
-        "address_divergence.queue_entries": 4,
-        "address_divergence.queue_latency_cycles": 7,
-        "address_divergence.pool_entries": 5,
-        "address_divergence.interval_cycles": 2,
-        "mio.lane_register_latency_cycles": 23,
-        "shared_memory.returned_registers_per_cycle": 1,
-        "operations.special_register.latency_cycles": 25,
-        "operations.uniform_special_register.latency_cycles": 35,
-        "operations.reduction.latency_cycles": 38,
-        "operations.reduction.issue_interval_cycles": 4,
-        "operations.match.latency_cycles": 28,
-        "operations.matrix_move.latency_cycles": 24,
-        "operations.constant_load.latency_cycles": 25,
-        "operations.indexed_constant_load.latency_cycles": 28,
-        "operations.indexed_constant_load.issue_interval_cycles": 4,
-        "tensor_core.turnaround.f32_to_f16": 1,
-        "tensor_core.turnaround.f32_to_s32": 3,
-        "tensor_core.turnaround.f16_to_s32": 2,
-        "tensor_core.turnaround.mma_to_fma": 3,
-        "tensor_core.operands.pause_cycles": 1,
-        "register_file.read_cycles": 3,
-        "register_file.write_cycles": 8,
-        "tensor_core.operands.memory_instruction_cycles": 1,
-        "tensor_core.operands.f16_free_cycles": 2,
-        "tensor_core.operands.float_write_cycles": 10,
-        "tensor_core.operands.s32_write_cycles": 8,
-        "tensor_core.operations.m16n8k16.f32.f16.latency_cycles": 24,
-        "tensor_core.operations.m16n8k16.f32.f16.issue_interval_cycles": 6,
-        "tensor_core.operations.m16n8k8.f32.f16.latency_cycles": 17,
-        "tensor_core.operations.m16n8k8.f32.f16.issue_interval_cycles": 4,
-        "tensor_core.numerics.kept_fraction_bits": 25,
-        "tensor_core.numerics.products_per_block_16_bit": 16,
-        "tensor_core.numerics.products_per_block_tf32": 8,
-    }
-    for name, value in measured.items():
-        assert flat[name] == value, name
-        assert arch.provenance[name].status == ("derived" if name in BYTES_OF_ONE else "measured"), name
-
-
-@pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_86", "sm_89"])
-def test_older_tensor_cores_sum_half_as_many_products_with_a_bit_less(name):
-    numerics = load_arch(name).tensor_core.numerics
-    assert numerics.kept_fraction_bits == 24
-    assert (numerics.products_per_block_16_bit, numerics.products_per_block_tf32) == (8, 4)
-
-
 def test_tensor_numerics_out_of_bounds_are_refused():
     kept, block = "tensor_core.numerics.kept_fraction_bits", "tensor_core.numerics.products_per_block_16_bit"
     assert refused_override(**{kept: 41, block: 12}) == [
         f"--set: {kept}: found 41; a whole number from 1 to 40 is right",
         f"--set: {block}: found 12; a power of two from 1 to 64 is right",
     ]
-
-
-def test_turing_has_one_f16_shape_and_multiplies_into_f32_at_half_the_rate():
-    operations = load_arch("sm_75").tensor_core.operations
-    timing = {name: (o.latency_cycles, o.issue_interval_cycles) for name, o in operations.items()}
-    assert (timing["m16n8k8.f32.f16"], timing["m16n8k8.f16.f16"]) == ((17, 16), (17, 8))
-    assert timing["m8n8k16.s32.s8"][1] == 4
-
-
-@pytest.mark.parametrize(("name", "queue"), [("sm_75", 3), ("sm_86", 5), ("sm_89", 5)])
-def test_geforce_parts_have_short_memory_queues(name, queue):
-    mio = load_arch(name).mio
-    assert (mio.queue_entries, mio.request_interval_cycles, mio.minimum_dispatch_interval_cycles) == (queue, 2, 4)
 
 
 def test_what_was_measured_on_sm_86_is_published_there_and_assumed_on_sm_89():
@@ -392,38 +225,6 @@ def test_what_was_measured_on_sm_86_is_published_there_and_assumed_on_sm_89():
         assert ampere.provenance[name].status in ("published", "derived"), name
     statuses = [where.status for where in ampere.provenance.values()]
     assert statuses.count("published") > [where.status for where in ada.provenance.values()].count("published")
-
-
-@pytest.mark.parametrize("name", ["sm_86", "sm_89"])
-def test_geforce_parts_take_half_the_requests_and_half_the_f32_tensor_rate(name):
-    ada = load_arch(name)
-    ampere = load_arch("sm_80")
-    assert (ada.mio.request_interval_cycles, ampere.mio.request_interval_cycles) == (2, 1)
-    assert (ada.mio.minimum_dispatch_interval_cycles, ampere.mio.minimum_dispatch_interval_cycles) == (4, 2)
-    f32, f16 = (ada.tensor_core.operations[f"m16n8k16.{a}.f16"] for a in ("f32", "f16"))
-    assert (f32.latency_cycles, f32.issue_interval_cycles) == (33, 32)
-    assert (f16.latency_cycles, f16.issue_interval_cycles) == (24, 16)
-    f32, f16 = (ampere.tensor_core.operations[f"m16n8k16.{a}.f16"] for a in ("f32", "f16"))
-    assert (f32.latency_cycles, f32.issue_interval_cycles) == (25, 8)
-    assert (f16.latency_cycles, f16.issue_interval_cycles) == (24, 8)
-
-
-@pytest.mark.parametrize(
-    ("name", "capacity_kib", "reserved_kib", "warps", "ctas"),
-    [
-        ("sm_75", 64, 0, 32, 16),
-        ("sm_80", 164, 1, 64, 32),
-        ("sm_86", 100, 1, 48, 16),
-        ("sm_89", 100, 1, 48, 24),
-        ("sm_90", 228, 1, 64, 32),
-    ],
-)
-def test_each_chip_has_its_own_limits(name, capacity_kib, reserved_kib, warps, ctas):
-    arch = load_arch(name)
-    assert arch.shared_memory.capacity_bytes == 1024 * capacity_kib
-    assert arch.shared_memory.reserved_bytes_per_cta == 1024 * reserved_kib
-    assert arch.shared_memory.max_bytes_per_cta == 1024 * (capacity_kib - reserved_kib)
-    assert (arch.sm.max_warps, arch.sm.max_ctas) == (warps, ctas)
 
 
 def test_a_published_barrier_time_is_reduced_by_the_warps_of_its_measurement():
@@ -611,6 +412,7 @@ def test_lanes_and_rows_of_ones_own_stay_as_they_are_given(here):
     assert lanes_and_rows(load_arch(write("mine.yaml", own))) == (32, 32, 8, 16)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_banks_is_told_once(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nshared_memory: {banks: many}\n")) == [
         "mine.yaml:2: shared_memory.banks: found the text 'many'; a whole number from 1 to 4096 is right"
@@ -681,6 +483,7 @@ def test_a_file_for_another_compute_capability_takes_values_over_as_assumptions(
     assert arch.provenance["operations.uniform.latency_cycles"] == guessed, "an assumption stays the one that it is"
 
 
+@pytest.mark.slow
 def test_values_that_hold_for_both_are_confirmed(here):
     arch = load_arch(write("mine.yaml", OTHER + "confirmed: [sm.registers]\n"))
     assert arch.provenance["sm.registers"] == load_arch("sm_90").provenance["sm.registers"]
@@ -869,6 +672,7 @@ operations:
     ]
 
 
+@pytest.mark.slow
 def test_top_level_mistakes_are_told(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nname: 3\nsource: {}\nsources: [a]\n")) == [
         "mine.yaml:2: name: found 3; a text is right",
@@ -1171,6 +975,7 @@ FREE = {
 overrides = st.fixed_dictionaries({}, optional=FREE)
 
 
+@pytest.mark.slow
 @given(overrides)
 def test_overrides_there_and_back_give_the_same_architecture(values):
     arch = load_arch("sm_90")
@@ -1187,6 +992,7 @@ def reload(text: str, folder: Path) -> Architecture:
     return load_arch(path)
 
 
+@pytest.mark.slow
 @given(values=overrides)
 def test_what_is_written_as_yaml_loads_back_as_the_same_architecture(values, tmp_path_factory):
     arch = load_arch("sm_89").with_overrides(values)
@@ -1205,6 +1011,7 @@ def test_what_is_written_as_yaml_loads_back_as_the_same_architecture(values, tmp
         )
 
 
+@pytest.mark.slow
 @given(note=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_any_note_survives_being_written_as_yaml(note, tmp_path_factory):
     folder = tmp_path_factory.mktemp("arch")

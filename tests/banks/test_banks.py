@@ -299,6 +299,7 @@ places = st.integers(0, 200).flatmap(
 masks = st.one_of(st.just(ALL), st.sampled_from([0x55555555, 0x0F0F0F0F, 1]), st.integers(0, ALL))
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(some_geometry, operations, st.lists(st.tuples(places, masks), min_size=1, max_size=4))
 def test_the_bulk_count_equals_a_plain_reference(geometry, operation, accesses):
@@ -329,6 +330,7 @@ def test_one_more_active_lane_never_makes_an_access_cheaper(geometry, operation,
     assert all(a <= b for a, b in zip(fewer, more, strict=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some_geometry, operations, places, masks, st.randoms(use_true_random=False))
 def test_permuting_the_lanes_of_a_group_changes_nothing_unless_it_makes_or_breaks_a_merge(
@@ -348,6 +350,7 @@ def test_permuting_the_lanes_of_a_group_changes_nothing_unless_it_makes_or_break
         assert all(column[0] == column[1] for column in counts)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some_geometry, operations, places, masks, st.integers(0, 1000))
 def test_moving_an_access_by_whole_rows_of_all_banks_changes_nothing(geometry, operation, lanes, mask, rows):

@@ -136,6 +136,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_of_five_processes_at_once_one_makes_it_and_the_others_wait(tmp_path: Path) -> None:
     home, marks = tmp_path / "cache" / "code-1", tmp_path / "marks"
     marks.mkdir()

@@ -205,6 +205,7 @@ class Places:
         return str(cache.cache_folder())
 
 
+@pytest.mark.slow
 def test_workers_say_nothing_of_it_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def _with_little_memory(*command: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

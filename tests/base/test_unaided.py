@@ -52,6 +52,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without")
 @pytest.mark.parametrize("words", COMMANDS, ids=[words[0] for words in COMMANDS])
 def test_a_replay_that_takes_long_says_so_once(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:

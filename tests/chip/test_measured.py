@@ -102,6 +102,7 @@ def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():
     assert lacks[1] > 0.75
 
 
+@pytest.mark.slow
 def test_a_stream_takes_less_time_at_a_higher_clock_without_a_jump():
     """Of 1,024 CTAs on an RTX 3080; refreshes at the same cycle of each run were in its end from 1,700 MHz on: 6 %."""
     trace = gpuemu.TraceBuilder("stream", arch="sm_86", grid=(16, 1, 1), block=(256, 1, 1))

@@ -40,6 +40,7 @@ def test_ctas_that_end_together_are_followed_by_others_that_do():
     assert _until(run, 102) == pytest.approx(51 * 1000)
 
 
+@pytest.mark.slow
 def test_sms_whose_ctas_follow_one_another_do_not_ask_for_their_tiles_all_at_once():
     """Tiles of 4 KiB and 2,000 cycles of work, one behind the other: DRAM is busy for less than half of the time."""
     trace = gpuemu.TraceBuilder("tiles", arch="sm_89", grid=(1, 1, 1), block=(32, 1, 1), registers_per_thread=255)

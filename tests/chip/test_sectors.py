@@ -15,6 +15,7 @@ from validation.grids.score import estimate
 MEASURED = Path(__file__).resolve().parents[2] / "validation" / "data" / "h100" / "grids.csv"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

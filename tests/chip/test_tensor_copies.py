@@ -22,6 +22,7 @@ def test_rows_of_a_box_are_lines_of_their_own():
     assert sectors.tolist() == [12, 1, 12, 1]
 
 
+@pytest.mark.slow
 def test_tiles_are_asked_for_by_all_ctas_and_come_from_dram_once(tmp_path: Path):
     path = tmp_path / "product.cubin"
     path.write_bytes(lzma.decompress(CUBIN.read_bytes()))

@@ -46,36 +46,43 @@ def launch(
     )
 
 
+@pytest.mark.slow
 def test_what_was_flushed_comes_from_dram_once():
     found = launch(20 * MIB, cold=True)
     assert found.dram_read == pytest.approx(20 * MIB, rel=0.03)
     assert found.loaded_sectors == pytest.approx(20 * MIB / 32, rel=0.01)
 
 
+@pytest.mark.slow
 def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
     assert launch(3 * MIB).dram_read == 0
     assert launch(16 * MIB).dram_read == pytest.approx(16 * MIB - 3800 * 1024, rel=0.05)
 
 
+@pytest.mark.slow
 def test_what_is_kept_goes_before_what_came_between_the_launches():
     assert launch(32 * MIB).dram_read == pytest.approx(32 * MIB, rel=0.01)
 
 
+@pytest.mark.slow
 def test_data_that_l2_cannot_hold_come_again_each_time():
     assert launch(200 * MIB).dram_read == pytest.approx(200 * MIB, rel=0.03)
 
 
+@pytest.mark.slow
 def test_stores_fetch_nothing_and_are_written_back_as_other_lines_come():
     found = launch(200 * MIB, written=True)
     assert found.dram_read == 0
     assert found.dram_written == pytest.approx(200 * MIB - 22_000 * 1024, rel=0.02)
 
 
+@pytest.mark.slow
 def test_what_a_launch_writes_stays_in_l2_up_to_a_limit_and_none_is_left_of_the_launch_before():
     assert launch(16 * MIB, written=True).dram_written == 0
     assert launch(32 * MIB, written=True).dram_written == pytest.approx(32 * MIB - 22_000 * 1024, rel=0.05)
 
 
+@pytest.mark.slow
 def test_behind_one_another_without_a_profiler_a_launch_finds_all_and_writes_back_the_one_before():
     alone = H100.model_copy(update={"l2_kept_kibibytes": None})
     assert launch(28 * MIB, chip=alone).dram_read == 0
@@ -113,6 +120,7 @@ def test_what_comes_in_pieces_is_asked_for_by_each():
     assert found[1].asked_sectors == found[1].loaded_sectors == 8 * 3000 * 4
 
 
+@pytest.mark.slow
 def test_a_range_that_all_read_comes_from_dram_once_and_l2_is_asked_less():
     found = launch(4 * MIB, cold=True, shared=True)
     assert found.dram_read == pytest.approx(4 * MIB, rel=0.05)
@@ -120,6 +128,7 @@ def test_a_range_that_all_read_comes_from_dram_once_and_l2_is_asked_less():
     assert found.asked_sectors < 0.7 * found.loaded_sectors
 
 
+@pytest.mark.slow
 def test_lines_that_both_sides_of_the_chip_use_take_two_places():
     """25 MiB that all SMs read again and again fit once, but not twice."""
     lines = 25 * MIB // LINE_BYTES
@@ -151,6 +160,7 @@ def narrow(bytes_each: int, ctas: int, written: bool = False):
     return traffic(pattern, {0: move}, np.ones((2, ctas)), np.zeros(ctas, np.int64), H100, ((0, 1 << 40),), True, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bytes_each", [32, 64])
 def test_parts_of_a_line_that_several_ctas_touch_are_each_there_once(bytes_each):
     found = narrow(bytes_each, 1024)

@@ -145,6 +145,7 @@ def test_show_tells_the_files_that_a_shipped_one_builds_on():
         assert f"{file} ({sum(where.file == file for where in loaded.provenance.values())} values)" in text
 
 
+@pytest.mark.slow
 def test_what_show_prints_as_yaml_can_be_saved_edited_and_loaded_back(here):
     text = run("show", "sm_89", "--set", "shared_memory.banks=64", "--format", "yaml")
     Path("mine.yaml").write_text(text, encoding="utf-8")
@@ -227,6 +228,7 @@ def test_help_shows_a_file_that_extends_a_shipped_one():
     assert "extends: sm_89" in run("--help")
 
 
+@pytest.mark.slow
 def test_heavy_libraries_are_imported_only_when_a_command_runs():
     tree = ast.parse(Path(commands.__file__).read_text(encoding="utf-8"))
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}

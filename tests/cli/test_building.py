@@ -39,6 +39,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 LAUNCH = ("-I", "inc", "-D", "OTHER=2", "--grid", "2", "--arg", "zeros:f32:64")
 
 
+@pytest.mark.slow
 def test_macros_and_folders_go_to_the_compiler_and_results_are_compared(kernel: str) -> None:
     ran = run("run", kernel, *LAUNCH, "--expect", "0=six.npy")
     assert (ran.exit_code, ran.stderr) == (
@@ -61,6 +62,7 @@ def test_macros_and_folders_go_to_the_compiler_and_results_are_compared(kernel: 
     assert run("trace", kernel, *LAUNCH, "--expect", "0=near.npy", "-o", "t.yaml").exit_code == 1
 
 
+@pytest.mark.slow
 def test_only_the_ctas_that_are_timed_execute_on_request(kernel: str) -> None:
     for execute, left in (("all", 62), ("timed", 31)):
         ran = run("run", kernel, *LAUNCH, "--cta", "1", "--execute", execute, "--save", "0=out.npy")
@@ -74,11 +76,13 @@ def refusal(*arguments: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_fault_names_the_source_as_the_command_line_does(kernel: str) -> None:
     said = refusal("run", kernel, *LAUNCH[:-1], "zeros:f32:32")
     assert said.startswith("k.cu:3: scale at 0x")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("k.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=1")))
     timed = refusal("run", kernel, *LAUNCH, "--expect", "0=six.npy", "--execute", "timed")
@@ -133,6 +137,7 @@ def lines(*arguments: str) -> dict[str, str]:
     return {row["Place"]: row["Source"] for row in json.loads(ran.stdout)}
 
 
+@pytest.mark.slow
 def test_the_text_of_a_kernel_in_a_header_below_an_included_folder_is_found(in_a_header: None) -> None:
     launch = ("own/k.cu", "-I", "project", "--kernel", "halved", "--arg", "4", "--arg", "1", "--arg", "zeros:f32:32")
     assert lines(*launch)["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
@@ -141,12 +146,14 @@ def test_the_text_of_a_kernel_in_a_header_below_an_included_folder_is_found(in_a
     assert lines("t.yaml")["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
 
 
+@pytest.mark.slow
 def test_the_text_of_another_file_of_that_name_is_not_taken_for_it(in_a_header: None) -> None:
     Path("own/halved.cuh").write_text("// another\n" * 9)
     launch = ("own/k.cu", "-I", "project", "--kernel", "halved", "--arg", "4", "--arg", "1", "--arg", "zeros:f32:32")
     assert lines(*launch)["halved.cuh:3"] == "    x[threadIdx.x] = factor * n; // the line"
 
 
+@pytest.mark.slow
 def test_a_header_with_a_kernel_is_compiled_as_it_is(in_a_header: None) -> None:
     header = "project/kernels/halved.cuh"
     np.save("ten.npy", np.full(32, 10, np.float32))

@@ -58,6 +58,7 @@ def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run
     assert plain == gpuemu("run", "v2_shared_memory", COLUMNS="200", LANG="C").output
 
 
+@pytest.mark.slow
 def test_two_runs_print_the_same_bytes_whatever_the_hash_seed() -> None:
     words = [sys.executable, "-m", "gpuemu", "run", "v4_ldmatrix", "--format", "json"]
     first, second = (

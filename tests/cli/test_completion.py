@@ -42,6 +42,7 @@ def test_names_are_completed(line: str, found: list[str]) -> None:
     assert completed(line) == found
 
 
+@pytest.mark.slow
 def test_every_name_is_there() -> None:
     assert completed("gpuemu run ") == [f"plain,{name}" for name in resources.names("traces")]
     assert completed("gpuemu run x --arch ") == [f"plain,{name}" for name in resources.names("configs")]

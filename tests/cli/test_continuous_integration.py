@@ -216,6 +216,7 @@ def test_sarif_names_instructions_of_code_without_lines_by_offset_and_line_of_th
         assert "relatedLocations" not in one
 
 
+@pytest.mark.slow
 def test_sarif_of_machine_code_names_the_source_as_it_was_given_and_a_cubin_without_lines_itself(
     tmp_path: Path,
 ) -> None:

@@ -19,6 +19,8 @@ import pytest
 
 from gpuemu.cli import interrupts
 
+pytestmark = pytest.mark.slow
+
 psutil = pytest.importorskip("psutil")
 if not hasattr(os, "killpg"):
     pytest.skip("process groups are a Unix matter", allow_module_level=True)

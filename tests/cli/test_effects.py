@@ -92,6 +92,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_on_every_page_an_option_changes_what_is_written_or_is_refused(name: str) -> None:
     def written(*words: str) -> str | None:

@@ -28,6 +28,7 @@ def test_show_says_what_is_there_and_what_would_bring_the_rest(tmp_path: Path) -
     assert shown == "simpy     always there\ncompiled  not compiled yet; gpuemu engine build does it\n"
 
 
+@pytest.mark.slow
 def test_build_says_where_the_code_is_kept() -> None:
     pytest.importorskip("numba")
     building.load()
@@ -35,6 +36,7 @@ def test_build_says_where_the_code_is_kept() -> None:
     assert f"ready, kept in {building.folder()}" in command("engine", "show").stdout
 
 
+@pytest.mark.slow
 def test_a_run_prints_the_same_with_either(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     simpy, compiled = (command("run", "v5_swizzle", "--engine", name) for name in ("simpy", "compiled"))
@@ -132,6 +134,7 @@ building.load()
 """Builds the engine as a process does, but for the compiler."""
 
 
+@pytest.mark.slow
 def test_five_processes_at_once_compile_the_engine_once(other_cache: Path) -> None:
     pytest.importorskip("numba")
     command = [sys.executable, "-c", BUILD, "3"]
@@ -188,6 +191,7 @@ def test_building_says_what_it_waited_for() -> None:
     assert str(done.exception).startswith("engine: found another process that still compiles it; ")
 
 
+@pytest.mark.slow
 def test_building_says_who_compiled(other_cache: Path) -> None:
     pytest.importorskip("numba")
     build = BUILD.replace("building.load()", "from gpuemu.cli.engine import build; build.callback()")

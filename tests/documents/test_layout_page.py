@@ -15,6 +15,8 @@ from gpuemu.banks.wavefronts import BankGeometry, count
 from gpuemu.studies.layout.spelling import parse_layout
 from gpuemu.studies.layout.tile import Tile
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "site" / "layout.html"
 KINDS = {"load": AccessKind.LOAD, "store": AccessKind.STORE, "ldmatrix": AccessKind.LOAD_MATRIX}
 

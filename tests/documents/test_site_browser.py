@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from views.browser import Browser
 
+pytestmark = pytest.mark.slow
+
 ALONE = ("index.html", "example.html", "layout.html", "notebook.html")
 """One leads to the start page at once; the others have tests of their own."""
 WIDTHS = {"telephone": (390, 844), "laptop": (1280, 900), "wide screen": (1920, 1080)}

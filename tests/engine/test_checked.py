@@ -19,6 +19,8 @@ from gpuemu.engine.building import Loop
 from gpuemu.engine.records import NEVER
 from gpuemu.program.lowering import lower
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Callable[[gpuemu.Trace, Architecture], list[int]]]:

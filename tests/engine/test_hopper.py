@@ -206,6 +206,7 @@ def test_fences_of_the_gpu_go_in_rounds() -> None:
     assert later - joined == pytest.approx(ARCH.fence.round_cycles, abs=4)
 
 
+@pytest.mark.slow
 def test_fences_of_the_cta_are_taken_one_behind_another() -> None:
     fence = ("MEMBAR.ALL.CTA", "B------:R-:W0:-:S01")
     end = ("NOP", "B0-----:R-:W-:-:S01")

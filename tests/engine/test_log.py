@@ -16,6 +16,7 @@ from gpuemu.engine.state import State
 from gpuemu.program.stall_reasons import DRAIN, NAMES, NO_INSTRUCTION, SHORT_SCOREBOARD, WAIT
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -68,6 +69,7 @@ def test_each_instruction_has_the_cycles_it_waited_by_reason():
     assert waited[:, NO_INSTRUCTION].sum() == 0
 
 
+@pytest.mark.slow
 def test_nothing_of_the_simulator_outlives_a_run():
     result = run(["LDS R4, [R0] | W0 S2", "EXIT | B0 S5"])
     gc.collect()

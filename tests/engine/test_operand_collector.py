@@ -47,6 +47,7 @@ def test_registers_and_reuse_flags_at_random(number):
     assert found[: len(operands) + 1] == sequence["issued"]
 
 
+@pytest.mark.slow
 def test_arithmetic_at_random():
     """Sixteen kinds of instructions, as many cycles lost as on the hardware."""
     found = [lost([f"{line} | S1" for line in mix["code"].split(" | ")]) for mix in MIXES]
@@ -58,6 +59,7 @@ PATTERNS = [a + b + c for a in "eo" for b in "eo" for c in "eo"]
 BANKS = st.sampled_from(PATTERNS)
 
 
+@pytest.mark.slow
 @given(BANKS, BANKS)
 def test_of_two_instructions_the_second_waits_for_the_latches_they_share(first, second):
     """H200, all 64 pairs: for as many of a bank as both fill, but for one, which is read as the first leaves."""

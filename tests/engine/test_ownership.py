@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from gpuemu.engine import machine, state
 from gpuemu.engine.records import Record, fields
 
@@ -30,6 +32,7 @@ def test_no_field_of_a_shared_record_is_used_by_one_unit_only():
     assert alone == set()
 
 
+@pytest.mark.slow
 def test_every_other_record_stands_in_the_file_of_the_unit_that_keeps_it():
     for unit in machine.UNITS:
         for name, kept in unit.records.items():

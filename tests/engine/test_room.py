@@ -30,6 +30,7 @@ def stores(arch: str) -> gpuemu.Trace:
     return trace.build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [192, 384, 512, 1024])
 @pytest.mark.parametrize("arch", ARCHES)
 def test_stores_that_leave_l1_have_room_by_lines_however_many_the_pool_lets_in(arch, pool):
@@ -62,6 +63,7 @@ def test_registers_that_are_read_late_have_room(value):
     assert logs(simpy) == logs(compiled)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(kernels(), machines())
 def test_four_times_the_places_change_nothing(trace, arch):
@@ -91,6 +93,7 @@ def test_a_full_queue_ends_the_run_by_its_name_in_both_drivers(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_full_queue_is_found_without_assertions():
     """python -O leaves those out."""
     code = (

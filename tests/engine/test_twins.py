@@ -86,6 +86,7 @@ def test_another_type_of_field_is_refused_by_name():
         fields(Wrong)
 
 
+@pytest.mark.slow
 def test_both_forms_of_one_source_do_the_same(toy):
     import toy_run
 
@@ -97,6 +98,7 @@ def test_both_forms_of_one_source_do_the_same(toy):
     assert [c.ring for c in mine.counters] == theirs.counters["ring"].tolist()
 
 
+@pytest.mark.slow
 def test_an_index_outside_is_an_error_where_bounds_are_checked(toy):
     state = compiled()._replace(pool=np.zeros(1, np.int64))
     with pytest.raises(IndexError):
@@ -115,6 +117,7 @@ print(state.pool.tolist(), sum(run.__wrapped__.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 def test_the_next_process_finds_the_code_and_a_changed_rule_is_compiled_anew(toy):
     def child() -> str:
         command = [sys.executable, "-c", CHILD, str(toy), str(Path(__file__).parent)]
@@ -131,6 +134,7 @@ def test_the_next_process_finds_the_code_and_a_changed_rule_is_compiled_anew(toy
     assert changed[:-2] != first[:-2]
 
 
+@pytest.mark.slow
 def test_machines_of_any_size_share_one_signature(toy):
     run = cached(UNITS, "run", toy / "kept")
     for many in (1, 2, 5):

@@ -111,6 +111,7 @@ def test_every_module_of_the_units_is_compiled_behind_those_that_it_imports():
         assert used <= {*modules[:place]}, name
 
 
+@pytest.mark.slow
 def test_units_keep_to_what_can_be_compiled():
     """No class, closure, comprehension, default, keyword, exception or f-string: a list of what the form leaves out."""
     banned = (

@@ -102,6 +102,7 @@ def test_among_loads_every_other_cycle_a_store_goes_first(kind, alone):
     assert over_after([loads, [(2, kind)]]) == [23, alone]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["LDS", "STS"])
 def test_of_loads_that_come_together_that_of_the_sub_core_served_longest_ago_goes_first(before):
     """H200: in all 24 orders in which they were served before."""

@@ -54,6 +54,7 @@ def test_what_takes_the_text_of_an_opcode_apart_is_found(line):
     assert cuts(line) == [1]
 
 
+@pytest.mark.slow
 def test_nobody_outside_isa_takes_the_text_of_an_opcode_apart():
     found = {str(path.relative_to(PACKAGE)): lines for path in OTHERS if (lines := cuts(path.read_text()))}
     assert found == {}

@@ -220,6 +220,7 @@ def test_narrow_floats_of_eight_bits_end_at_their_largest() -> None:
     assert np.isinf(decode("bf16", encode("bf16", 1e39))).all()
 
 
+@pytest.mark.slow
 def test_parameters_whose_place_a_register_holds_are_known_to_be_unknown(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text('extern "C" __global__ void k(float *o, float f, int n) { o[n] = f; }')

@@ -33,6 +33,7 @@ def launch(kernel: str, *args: object, threads: int = 64, shared: int = 16384) -
     return trace
 
 
+@pytest.mark.slow
 def test_a_block_goes_there_and_back() -> None:
     data, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
     launch("there_and_back", out, data, 1000)
@@ -69,6 +70,7 @@ def test_the_trace_has_what_a_replay_needs_of_a_block() -> None:
     assert there["bytes"] == there["line"] == 4000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tests", [0, 1])
 def test_a_wait_is_in_the_trace_once_however_long_it_is(tests: int) -> None:
     trace = launch("waits_for_a_warp", np.zeros(64, np.uint32), 5000, tests)
@@ -339,6 +341,7 @@ def test_a_tensor_map_of_a_strided_view_reads_and_writes_the_view(rows: slice) -
     assert np.array_equal(array, wanted)
 
 
+@pytest.mark.slow
 def test_check_gives_a_strided_view_s_copy_the_same_form() -> None:
     array, out = np.arange(64 * 20, dtype=np.uint32).reshape(64, 20), np.zeros(8 * 4, np.uint32)
     view = gpuemu.TensorMap(array[::2, :5], (8, 4))

@@ -39,6 +39,7 @@ def reads_of(result: gpuemu.Result) -> dict[tuple[int, int], list[int]]:
     return {(warp.cta, warp.warp): list(warp.clock_reads) for warp in result.warps}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 def test_each_read_of_each_warp_and_cta_finds_its_cycle(run: Any, arch: str) -> None:
     out = zeros(2 * 3 * 20)
@@ -50,6 +51,7 @@ def test_each_read_of_each_warp_and_cta_finds_its_cycle(run: Any, arch: str) -> 
     assert result.clocks == gpuemu.views.clocks.SavedClocks("", "", ())
 
 
+@pytest.mark.slow
 def test_without_clocks_the_results_are_counts_and_the_notes_say_so(compiled: Compile) -> None:
     out = zeros(32)
     trace = gpuemu.trace_kernel(compiled("clocks", "sm_90"), "adds", 1, 32, 0, [zeros(32), zeros(1), out])
@@ -180,6 +182,7 @@ def test_a_wait_for_the_clock_ends_and_the_notes_say_that_the_path_depends_on_it
     assert result.notes[1].startswith("the path depends on the clock: with emulated cycles it changes after BRA")
 
 
+@pytest.mark.slow
 def test_a_wait_for_the_clock_ends_in_ctas_that_were_not_replayed(run: Any) -> None:
     out = np.zeros(300 * 32, np.uint64)
     run("spin", 300, 32, [out, zeros(300 * 32), 300])

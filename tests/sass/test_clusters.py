@@ -81,6 +81,7 @@ def traced(
     return gpuemu.trace_kernel(file, block=(1, 1, 1), grid=grid, args=[out], arch="sm_90", **more), out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "found"),
     [("barrier", [1, 1]), ("read", [6, 5]), ("write", [8, 7]), ("add", [15, 16]), ("own", [5, 6]), ("arrival", [3, 3]),
@@ -92,6 +93,7 @@ def test_the_ctas_of_a_cluster_do_to_each_other_what_they_must(name: str, found:
     assert gpuemu.run(trace).cycles > 0
 
 
+@pytest.mark.slow
 def test_ranks_count_along_x_then_y_then_z_in_each_cluster(tmp_path: Path) -> None:
     _, out = traced(tmp_path, "deep", (1, 2, 2))
     assert out[:4].tolist() == [0, 1, 2, 3]
@@ -99,11 +101,13 @@ def test_ranks_count_along_x_then_y_then_z_in_each_cluster(tmp_path: Path) -> No
     assert out[:8].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_cta_that_is_timed_alone_has_the_others_of_its_cluster_beside_it(tmp_path: Path) -> None:
     trace, _ = traced(tmp_path, "read", (40, 1, 1), ctas=[21], timed_only=True)
     assert {warp.cta for warp in trace.warps} == {21}
 
 
+@pytest.mark.slow
 def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
     trace, out = traced(tmp_path, "asks", (8, 1, 1), cluster=(4, 1, 1))
     assert out[0] == 4
@@ -113,6 +117,7 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
     assert trace.lacks == ("the kernel asks for its cluster: the launch has clusters of one CTA (--cluster)",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "grid", "more", "said"),
     [
@@ -141,6 +146,7 @@ def test_a_kernel_whose_launches_must_say_how_large_clusters_are_says_so(tmp_pat
         gpuemu.trace_kernel(tmp_path / "k.ptx", args=[np.zeros(4, np.int32)], arch="sm_90")
 
 
+@pytest.mark.slow
 def test_the_command_line_says_how_large_clusters_are(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text(f'extern "C" {KERNELS["asks"]}\n')
@@ -157,6 +163,7 @@ def test_the_command_line_says_how_large_clusters_are(tmp_path: Path) -> None:
     assert "racecheck" in asked("check", "--cluster", "4").output
 
 
+@pytest.mark.slow
 def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms(tmp_path: Path) -> None:
     file, twice = tmp_path / "k.cu", f"{{ {READ} }} {{ {READ.replace('blockIdx.x', '2 + blockIdx.x')} }}"
     file.write_text(f'extern "C" __global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {twice} {SYNC} }}\n')
@@ -168,6 +175,7 @@ def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms(tmp_path:
     assert far - near > 150
 
 
+@pytest.mark.slow
 def test_a_load_of_another_ctas_memory_takes_what_the_file_says(tmp_path: Path) -> None:
     trace, _ = traced(tmp_path, "read")
     near, far = (

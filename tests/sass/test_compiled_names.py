@@ -31,6 +31,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("value.h").write_text("#define VALUE 7\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_any_name_is_compiled_and_runs_nothing(compiler: CompilerChoice, name: str) -> None:
@@ -55,6 +56,7 @@ def test_errors_have_the_name_and_the_line_that_the_user_knows(compiler: Compile
     assert (problem.file.removeprefix("./"), problem.line) == (name, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_definitions_and_folders_mean_what_they_say(compiler: CompilerChoice) -> None:
     folder = Path("$(touch X) `y`")

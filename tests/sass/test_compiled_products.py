@@ -70,6 +70,7 @@ def run(text: str, registers: dict[int, Any], mask: Any, arch: str, compiled: bo
     return execute(text, registers, mask=mask, lanes=32 * WARPS, arch=arch).registers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0])
 @given(
     seed=st.integers(0, 1 << 30), scale=st.sampled_from([1.0, 1.0, 1e-4, 30.0, 1e-9, 1e-20, 1e17, 0.0]),

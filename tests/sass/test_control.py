@@ -191,6 +191,7 @@ def test_a_warp_whose_predicate_is_off_does_not_arrive_in_the_trace():
     assert paths == [[0, 1, 2, 3, 4], [8, 1, 5, 6, 7]]
 
 
+@pytest.mark.slow
 def test_a_replay_counts_only_those_who_arrive(tmp_path):
     source = tmp_path / "k.cu"
     source.write_text("""

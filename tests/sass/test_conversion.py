@@ -171,6 +171,7 @@ def packed_half(form, bits, mode="RN", relu=False):
     return converted(FLOAT32, form, bits, mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opcode", "form", "mode", "relu"),
     [

@@ -65,6 +65,7 @@ def check_shuffle(kind, text, b, c, values, mask, extra):
         assert after.predicates[1, n] == inside
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from(["IDX", "UP", "DOWN", "BFLY"]),
     distance=st.one_of(st.integers(0, 40), st.none()),

@@ -134,6 +134,7 @@ def _with_control_bits(cubin: bytes, instruction: int, first: int, bits: int) ->
     return cubin[:at] + word.to_bytes(16, "little") + cubin[at + 16 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counter", "first"), [("write", 110), ("read", 113)])
 @pytest.mark.parametrize("door", COMMANDS)
 def test_a_counter_that_no_warp_has_is_refused_at_every_door(

@@ -49,6 +49,7 @@ def pairs(found: tuple[str, ...], expected: tuple[str, ...]) -> list[tuple[str, 
     return list(zip(found, expected, strict=True)) if len(found) == len(expected) else [(f, "") for f in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_instruction_is_as_the_disassembler_itself_resolves_it(
@@ -79,6 +80,7 @@ def test_every_instruction_is_as_the_disassembler_itself_resolves_it(
         assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 def test_control_words_are_the_printed_bits(arch: str, compiled: Compile, tmp_path: Path) -> None:
     cubin = compiled("arithmetic", arch)
@@ -138,6 +140,7 @@ def test_indexed_branches_come_with_their_targets(compiled: Compile) -> None:
         assert int(base, 16) == -(instruction.offset + 16)  # so that the register holds the offset itself
 
 
+@pytest.mark.slow
 def test_guards_modifiers_and_reuse_stay_in_the_text(compiled: Compile) -> None:
     cubin = compiled("arithmetic", "sm_89")
     code = disassemble(cubin, cubin.kernel("integers"))
@@ -172,6 +175,7 @@ def test_padding_can_be_left_out(compiled: Compile) -> None:
     assert without_padding(()) == ()
 
 
+@pytest.mark.slow
 def test_a_decoded_function_joins_code_and_metadata(kernel_sources: Path) -> None:
     function = decode_function(kernel_sources / "tensor.cu", "wmma_half", "sm_86", "nvrtc")
     assert (function.name, function.arch) == ("wmma_half", "sm_86")
@@ -185,6 +189,7 @@ def test_sm_89_is_the_architecture_of_a_source_unless_another_is_named(kernel_so
     assert load_cubin(kernel_sources / "tensor.cu", compiler="nvrtc").arch == "sm_89"
 
 
+@pytest.mark.slow
 def test_a_cubin_may_be_a_path_or_bytes(compiled: Compile, tmp_path: Path) -> None:
     cubin = compiled("tensor", "sm_80")
     path = tmp_path / "k.cubin"
@@ -222,6 +227,7 @@ def test_instructions_that_the_model_does_not_know_are_refused_where_they_stand(
     assert caught.value.problems[0].file == cubin.file
 
 
+@pytest.mark.slow
 def test_unknown_instructions_in_one_kernel_do_not_keep_others_back(compiled: Compile, forget: Forget) -> None:
     forget("SHFL")
     cubin = compiled("memory", "sm_89")
@@ -252,6 +258,7 @@ def test_the_measured_kernels_are_read_whole_and_the_model_knows_them() -> None:
         assert [(p.offset, p.size) for p in kernel.parameters] == [(0, 8), (8, 8), (16, 4)]
 
 
+@pytest.mark.slow
 def test_a_nan_immediate_is_written_with_its_bits(compiled: Compile) -> None:
     cubin = compiled("arithmetic", "sm_80")
     immediates = {

@@ -40,6 +40,7 @@ def test_it_computes_what_numpy_does(example: Any, arch: str) -> None:
     assert gpuemu.run(trace, gpuemu.load_arch(arch)).cycles > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source", sorted({e.source for e in examples.EXAMPLES if e.architectures == examples.AMPERE_AND_LATER})
 )
@@ -48,6 +49,7 @@ def test_it_does_not_compile_for_what_it_is_not_for(source: str) -> None:
         recording.cubin(source, "sm_75")
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_not_recorded() -> None:
     example = next(e for e in examples.EXAMPLES if e.kernel == "toy_transpose_plain")
     wrong = dataclasses.replace(example, arguments=lambda: (*example.arguments()[:2], np.ones((4, 4), np.float32)))
@@ -55,6 +57,7 @@ def test_a_wrong_result_is_not_recorded() -> None:
         recording.record(wrong, "sm_89")
 
 
+@pytest.mark.slow
 def test_every_kernel_of_the_sources_is_an_example() -> None:
     named = {(e.source, e.kernel) for e in examples.EXAMPLES}
     compiled = {e.source: e for e in examples.EXAMPLES}

@@ -41,6 +41,7 @@ def zeros(count: int, kind: type = np.float32) -> Any:
     return np.zeros(count, kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_a_read_past_the_end_names_line_lane_buffer_and_address(arch: str) -> None:
     out = zeros(64)
@@ -55,6 +56,7 @@ def test_a_read_past_the_end_names_line_lane_buffer_and_address(arch: str) -> No
     assert not out.any()
 
 
+@pytest.mark.slow
 def test_a_misaligned_vector_load_names_the_address() -> None:
     problem = fault("misaligned", [zeros(32), zeros(256, np.uint8)])
     assert problem.line == line_of("misaligned")

@@ -50,6 +50,7 @@ def run64(sass, triples):
     return (low | high << np.uint64(32)).tolist()[: len(triples)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES32)
 def test_ffma_rounds_the_exact_value_once(mode, triples):
@@ -57,6 +58,7 @@ def test_ffma_rounds_the_exact_value_once(mode, triples):
     assert run(f"FFMA.{mode} R0, R1, R2, R3", triples) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES32)
 def test_fadd_and_fmul_round_the_exact_value_once(mode, triples):
@@ -64,6 +66,7 @@ def test_fadd_and_fmul_round_the_exact_value_once(mode, triples):
     assert run(f"FMUL.{mode} R0, R1, R2", triples) == [multiply(FLOAT32, a, b, mode) for a, b, _ in triples]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "factor"), [("D2", 1 / 2), ("D4", 1 / 4), ("D8", 1 / 8), ("M4", 4), ("M8", 8)])
 @for_all(TRIPLES32)
 def test_fmul_scales_the_exact_product_before_it_is_rounded(scale, factor, triples):
@@ -88,6 +91,7 @@ def test_ffma_of_a_tie_with_a_remainder_that_float64_drops():
         assert run("FFMA R0, R1, R2, R3", [(a, b, c)]) == [FLOAT32.rounded(tie + FLOAT32.value(c), "RN")]
 
 
+@pytest.mark.slow
 @for_all(TRIPLES32)
 def test_ftz_flushes_inputs_and_results_to_zeros_of_their_sign(triples):
     flushed = [tuple(FLOAT32.flushed(x) for x in t) for t in triples]
@@ -97,6 +101,7 @@ def test_ftz_flushes_inputs_and_results_to_zeros_of_their_sign(triples):
     assert run("FMUL.FTZ R0, R1, R2", triples) == expected
 
 
+@pytest.mark.slow
 @for_all(TRIPLES32)
 def test_sat_clamps_to_one_and_turns_nan_and_negative_numbers_to_zero(triples):
     expected = [saturated(FLOAT32, multiply_add(FLOAT32, *t)) for t in triples]
@@ -149,6 +154,7 @@ def nearest_of(form, a, b, minimum):
     return (min if minimum else max)((a, b), key=lambda bits: as_key(form, bits))
 
 
+@pytest.mark.slow
 @for_all(TRIPLES32)
 def test_fmnmx_prefers_numbers_to_nan_and_orders_zeros(triples):
     for text, minimum in ("PT", True), ("!PT", False):
@@ -156,6 +162,7 @@ def test_fmnmx_prefers_numbers_to_nan_and_orders_zeros(triples):
         assert run(f"FMNMX R0, R1, R2, {text}", triples) == expected
 
 
+@pytest.mark.slow
 @for_all(TRIPLES32)
 def test_fmnmx_nan_gives_nan_for_either(triples):
     expected = [
@@ -259,6 +266,7 @@ def propagated(expected, *operands):
     return next((x | 1 << 51 for x in operands if FLOAT64.value(x) == NAN), FLOAT64.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES64)
 def test_dfma_rounds_the_exact_value_once(mode, triples):
@@ -266,6 +274,7 @@ def test_dfma_rounds_the_exact_value_once(mode, triples):
     assert run64(f"DFMA.{mode} R0, R2, R4, R6", triples) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @for_all(TRIPLES64)
 def test_dadd_and_dmul_round_the_exact_value_once(mode, triples):
@@ -308,6 +317,7 @@ def test_dfma_of_a_product_beyond_the_largest_number():
         assert run64(f"DFMA.{mode} R0, R2, R4, R6", cases) == expected
 
 
+@pytest.mark.slow
 @for_all(TRIPLES64)
 def test_dsetp_compares_and_chooses(triples):
     registers = {}

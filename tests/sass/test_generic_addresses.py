@@ -65,6 +65,7 @@ def test_stores_by_a_generic_pointer_count_as_on_the_h200(kernel: str, stores: t
     assert counts(gpuemu.run(trace, gpuemu.load_arch("sm_90")), Row.STORE) == stores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-G",)])
 def test_a_debug_build_of_a_transpose_counts_as_the_optimised_one(options: tuple[str, ...]) -> None:
     cubin = read_cubin(compile_cuda(GENERIC, "sm_90", "nvrtc", options), "generic.cu")
@@ -110,6 +111,7 @@ def test_lanes_of_one_access_may_mean_several_memories(generic: Cubin) -> None:
     assert result.cycles > all_global.cycles - 100  # it waits for global memory all the same
 
 
+@pytest.mark.slow
 def test_a_recorded_trace_keeps_the_memory_of_each_access(generic: Cubin, tmp_path: Path) -> None:
     for kernel in ("load_16_by_2", "atomic_32_by_8", "store_1_by_1"):
         trace, result = launched(generic, kernel)
@@ -137,6 +139,7 @@ def test_the_measurement_has_the_emulator_s_figure_for_what_it_counts(generic: C
 MEASURED = ROOT / "tools" / "h200" / "examples"
 
 
+@pytest.mark.slow
 def test_the_counters_of_generic_accesses_are_those_of_the_h200() -> None:
     """Loads do not merge their groups, and an atomic has a wavefront of shared memory wherever it goes."""
     h200 = tool("h200/examples")
@@ -171,6 +174,7 @@ def test_what_deviates_in_time_still_does(name: str, off: float) -> None:
     assert time.emulated / time.measured - 1 > off
 
 
+@pytest.mark.slow
 def test_the_counters_of_l1_l2_and_dram_are_those_of_the_h200() -> None:
     """Of seven launches each, warm and flushed; where these differ, within their spread."""
     h200 = tool("h200/examples")

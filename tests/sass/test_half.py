@@ -45,6 +45,7 @@ def each(sixes, compute):
     return [(compute(*six[:3]), compute(*six[3:])) for six in sixes]
 
 
+@pytest.mark.slow
 @BOTH
 @for_all(SEEDS)
 def test_hfma2_rounds_the_exact_value_once(form, suffix, data):
@@ -54,6 +55,7 @@ def test_hfma2_rounds_the_exact_value_once(form, suffix, data):
     assert run(f"HFMA2.MMA{suffix} R0, R1, R2, R3", sixes) == expected
 
 
+@pytest.mark.slow
 @BOTH
 @for_all(SEEDS)
 def test_hadd2_and_hmul2_round_the_exact_value_once(form, suffix, data):
@@ -72,6 +74,7 @@ def test_hfma2_sees_a_bit_far_below_half_a_unit():
             assert got == [(multiply_add(form, a, b, c), multiply_add(form, a, b, c ^ form.sign))]
 
 
+@pytest.mark.slow
 @BOTH
 @for_all(SEEDS)
 def test_sat_relu_and_ftz_come_behind_the_arithmetic(form, suffix, data):
@@ -217,6 +220,7 @@ def key(form, bits):
     return (number, not form.is_negative(bits))
 
 
+@pytest.mark.slow
 @BOTH
 @for_all(SEEDS)
 def test_hmnmx2_prefers_numbers_to_nan_and_orders_zeros(form, suffix, data):

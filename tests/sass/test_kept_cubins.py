@@ -52,6 +52,7 @@ def test_the_second_time_nothing_is_compiled_and_the_bytes_are_the_same(
     assert compilations() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_whatever_goes_into_it_is_looked_at(compilations: Count, compiler: CompilerChoice, tmp_path: Path) -> None:
     def compiled(*options: str, file: str = "k.cu", arch: str = "sm_89") -> int:
@@ -85,6 +86,7 @@ def test_whatever_goes_into_it_is_looked_at(compilations: Count, compiler: Compi
         assert [compiled(folder, "-DN=1", "-include", "value.h") for _ in "ab"] == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("size", [0, 40, 200, -1])
 def test_a_damaged_one_is_said_in_a_line_and_made_anew(

@@ -51,6 +51,7 @@ def test_the_largest_stack_of_a_gpu_is_taken(source: Path) -> None:
     assert trace_kernel(source, args=[np.zeros(32, np.float32)], stack_bytes=1 << 19).warps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timed_only", [False, True])
 def test_an_error_of_an_early_cta_of_a_huge_grid_is_told_at_once(source: Path, timed_only: bool) -> None:
     ctas = 20_000_000
@@ -62,6 +63,7 @@ def test_an_error_of_an_early_cta_of_a_huge_grid_is_told_at_once(source: Path, t
     assert peak < 12 * ctas  # a number of each CTA, and no list of them
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_a_sentence(source: Path, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="Windows has no limits of memory")
     most = 900 << 20

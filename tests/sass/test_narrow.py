@@ -436,6 +436,7 @@ extern "C" __global__ void product(float *d, const unsigned *a, const unsigned *
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_of_packed_floats_with_scales_runs_from_its_source(tmp_path: Path) -> None:
     path = tmp_path / "narrow.cu"
     path.write_text(SOURCE, encoding="utf-8")

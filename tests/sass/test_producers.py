@@ -31,6 +31,7 @@ def traced(step: int) -> tuple[Trace, gpuemu.TensorMap]:
     return gpuemu.trace_kernel(cubin(), "tiles_in_turn", CTAS, 64, args=args, arch="sm_90", timed_only=True), tiles
 
 
+@pytest.mark.slow
 def test_each_copy_of_each_cta_is_told():
     trace, _ = traced(STEP)
     assert trace.sample is not None

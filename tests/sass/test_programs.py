@@ -59,6 +59,7 @@ def run(source: str, case: str, arch: str, options: tuple[str, ...] = (), replay
         assert gpuemu.run(trace, gpuemu.load_arch(arch)).cycles > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "case", "arch"), RUNS)
 def test_it_computes_what_it_says(source: str, case: str, arch: str) -> None:
     run(source, case, arch)
@@ -74,6 +75,7 @@ BUILDS = {
 """Other ways to compile: functions called by address, no optimisation, registers spilled to local memory."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "source", "case", "arch"),
     [

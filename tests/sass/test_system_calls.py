@@ -39,6 +39,7 @@ def refusal(kernel: str, args: list[Any], **more: Any) -> gpuemu.Problem:
     return problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-G",)])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_printf_prints_what_the_host_would(arch: str, options: tuple[str, ...]) -> None:
@@ -56,6 +57,7 @@ def test_printf_prints_what_the_host_would(arch: str, options: tuple[str, ...]) 
     assert gpuemu.run(trace, gpuemu.load_arch(arch)).printed == trace.printed
 
 
+@pytest.mark.slow
 def test_a_printf_that_is_not_reached_does_no_harm() -> None:
     out = np.zeros(32, np.int32)
     assert launch("unprinted", [out, 7]).printed == ""
@@ -120,6 +122,7 @@ def test_a_word_that_only_a_driver_knows_is_refused_by_name() -> None:
     assert problem.found.endswith("c[0x0][0x10c], a word of the driver's")
 
 
+@pytest.mark.slow
 def test_the_command_prints_to_stderr(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpuemu", "run", str(SOURCE), "--kernel", "prints", "--block", "1", "--format", "json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import gpuemu
 from gpuemu.chip.sampling import sampled
@@ -13,6 +14,7 @@ from gpuemu.trace.model import GridSample, Launch
 SOURCE = 'extern "C" __global__ void nothing() {}\n'
 
 
+@pytest.mark.slow
 def test_a_kernel_is_timed_by_the_ctas_of_the_sm_that_gets_the_most(tmp_path: Path) -> None:
     """Dealt out in turn over the 34 SMs of an RTX 4060 Ti the first SM has CTAs 0, 34 and 68 of 100."""
     source = tmp_path / "nothing.cu"
@@ -31,6 +33,7 @@ def test_a_kernel_is_timed_by_the_ctas_of_the_sm_that_gets_the_most(tmp_path: Pa
     assert timed(300, arch=larger) == [0, 128, 256]
 
 
+@pytest.mark.slow
 def test_progress_begins_with_the_number_of_ctas_that_execute(tmp_path: Path) -> None:
     source = tmp_path / "nothing.cu"
     source.write_text(SOURCE)
@@ -55,6 +58,7 @@ def first_loads(tmp_path: Path, code: str, grid: tuple[int, ...], block: tuple[i
     return trace.sample
 
 
+@pytest.mark.slow
 def test_a_cta_s_first_warp_knows_its_threads_in_all_three_axes(tmp_path: Path) -> None:
     """Cooperative groups read the third axis of every thread, too."""
     code = "i = ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;"
@@ -62,6 +66,7 @@ def test_a_cta_s_first_warp_knows_its_threads_in_all_three_axes(tmp_path: Path) 
     np.testing.assert_array_equal(np.diff(first), 4 * 8 * 6 * 4)
 
 
+@pytest.mark.slow
 def test_ctas_that_leave_at_once_are_known_wherever_they_lie(tmp_path: Path) -> None:
     """Of a triangle the few CTAs that are executed may all stay: one that leaves is executed for that."""
     code = "if (blockIdx.y > blockIdx.x) return; i = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;"
@@ -72,6 +77,7 @@ def test_ctas_that_leave_at_once_are_known_wherever_they_lie(tmp_path: Path) -> 
     assert {bool(above.ravel()[warp.cta]) for warp in sample.others.warps} == {False, True}
 
 
+@pytest.mark.slow
 def test_work_that_data_decide_is_counted_in_a_warp_of_each_cta(tmp_path: Path) -> None:
     """CTA i adds up data[i] numbers behind its first barrier's back; no order is in data."""
     source = tmp_path / "sum.cu"

@@ -220,6 +220,7 @@ template __global__ void one<7>(int *);
 COMPILERS = ["nvrtc", pytest.param("nvcc", marks=pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_template_is_instantiated_by_the_name_of_the_kernel(compiler: CompilerChoice, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(TEMPLATES)

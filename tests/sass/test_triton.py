@@ -31,6 +31,7 @@ def cases() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHARED_BYTES))
 def test_it_computes_what_it_says(name: str, tmp_path: Path) -> None:
     case, arch = name.split(".")

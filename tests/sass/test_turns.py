@@ -24,6 +24,7 @@ def launch(compiled, kernel: str, grid: int, block: int, args: list[Any], arch: 
     return trace_kernel(compiled("waiting", arch), kernel, grid=grid, block=block, args=args, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_cta_waits_for_one_of_a_higher_number(compiled, arch):
     total, lock = zeros(128, np.float32), zeros(1)
@@ -149,6 +150,7 @@ def test_a_wait_that_nobody_ends_is_named(compiled, kernel_sources):
     assert problem.right == "all 2 CTAs that are left wait, and nobody writes that word: a CTA that does is right"
 
 
+@pytest.mark.slow
 def test_a_loop_that_counts_its_looks_and_nobody_ends_is_named(compiled):
     assert fault(compiled, "counted_in_vain", 1, 32, [zeros(1), zeros(1)]).found.startswith("a wait for ever at")
 
@@ -157,6 +159,7 @@ def test_a_cta_that_waits_for_itself_is_named(compiled):
     assert fault(compiled, "own_flag", 1, 32, [zeros(1)]).found == "a wait for other threads of the CTA, for ever"
 
 
+@pytest.mark.slow
 def test_a_launch_that_needs_more_ctas_at_once_than_live_on_the_chip_is_named(compiled):
     problem = fault(compiled, "bottom_to_top", 230, 1024, [zeros(1024, np.float32), zeros(1)])
     assert problem.found.endswith("it finds 0 and waits until that is 229")

@@ -169,6 +169,7 @@ def bits_of(kind):
     return st.one_of(*[some] * 12, zero, zero, zero, special)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", FLOAT_MODES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())

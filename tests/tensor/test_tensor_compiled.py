@@ -56,6 +56,7 @@ def both_ways(numerics: Any, mode: MmaMode, a: Any, b: Any, c: Any) -> tuple[Any
     return plain, mma_registers(numerics, mode, a, b, c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 30.0, 1e-20, 1e18, 0.0])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
@@ -125,6 +126,7 @@ def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: t
     assert not late.load()
 
 
+@pytest.mark.slow
 def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
     code = "from gpuemu.tensor.mma import COMPILED as c; c.load(); print(sum(c.module.float_product.stats.cache_hits.values()))"
     environment = {"GPUEMU_CACHE": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}

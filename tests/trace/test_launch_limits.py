@@ -59,11 +59,13 @@ def test_the_largest_sizes_fit(name: str, sizes: tuple[int, int, int]) -> None:
     assert extent(name, sizes, "a test") == sizes
 
 
+@pytest.mark.slow
 def test_more_threads_than_the_architecture_takes_are_refused(kernel: Any) -> None:
     with pytest.raises(gpuemu.GpuemuError, match=r"launch.block: found 1056 threads; sm_90 takes up to 1024"):
         gpuemu.trace_kernel(kernel, "any", block=(33, 32))
 
 
+@pytest.mark.slow
 def test_a_block_that_the_code_was_not_compiled_for_is_refused(kernel: Any) -> None:
     bounded = r"block: found \(65, 1, 1\), 65 threads; at most 64 threads are right, for which bounded was compiled \(__launch_bounds__\)"
     with pytest.raises(gpuemu.GpuemuError, match=bounded):
@@ -74,6 +76,7 @@ def test_a_block_that_the_code_was_not_compiled_for_is_refused(kernel: Any) -> N
         gpuemu.trace_kernel(load_cubin(lzma.decompress(OF_TRITON.read_bytes())), "control", block=64)
 
 
+@pytest.mark.slow
 def test_options_go_to_the_compiler_from_python_as_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "factor.h").write_text("#define FACTOR BY\n")

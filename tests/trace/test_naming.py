@@ -64,6 +64,7 @@ def test_what_does_not_grow_evenly_gets_no_name() -> None:
         linear("pitch", {33: column(33), 35: other, 37: column(37)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
 def test_shipped_traces_name_their_paddings_and_swizzles(arch: str) -> None:
     def conflicts(name: str, row: Row, **layout: int) -> int:

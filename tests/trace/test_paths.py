@@ -84,6 +84,7 @@ programs = st.recursive(
 ).filter(lambda path: len(path) < 5000)
 
 
+@pytest.mark.slow
 @given(st.lists(programs, min_size=1, max_size=5))
 def test_a_path_of_nested_loops_expands_to_itself(program):
     indices = [n for part in program for n in part]
@@ -95,6 +96,7 @@ def test_any_path_expands_to_itself(indices):
     assert expanded(form(indices, OFFSETS[:3]), OFFSETS[:3]) == indices
 
 
+@pytest.mark.slow
 def test_the_work_on_a_path_without_loops_is_bounded(monkeypatch):
     looked_at = 0
 

@@ -285,6 +285,7 @@ def test_equal_rows_and_paths_are_kept_once_and_unused_rows_not_at_all(monkeypat
         same(trace, load_trace("t.yaml"))
 
 
+@pytest.mark.slow
 def test_a_path_without_loops_is_bulky_too():
     path = np.random.default_rng(3).integers(0, 6, 30_000).tolist()
     trace = trace_of([path], lambda cta, w, index, i: 4 * LANE)
@@ -306,6 +307,7 @@ def test_the_same_trace_gives_the_same_bytes():
     assert (Path("t.yaml").read_bytes(), Path("t.npz").read_bytes()) == first
 
 
+@pytest.mark.slow
 def test_an_irregular_trace_of_100000_instructions_takes_a_few_megabytes():
     generator = np.random.default_rng(5)
     path = np.tile([0, 1, 0, 0, 2, 0, 0, 0], 12_500).astype(np.int32)
@@ -505,6 +507,7 @@ def test_a_header_that_promises_more_than_there_is_is_refused():
         assert said() == [f"t.npz: addresses: found {message}"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 255), st.booleans())
 def test_any_broken_byte_is_refused_or_harmless(place, change, cut):
@@ -608,6 +611,7 @@ bodies = st.recursive(
 ).filter(lambda path: len(path) < 100)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(bodies, min_size=1, max_size=2), st.lists(st.integers(0, 1), min_size=1, max_size=4),
@@ -797,6 +801,7 @@ def test_what_is_wrong_with_a_space_is_said(addresses, found):
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(codec="utf-8")) | st.text(" \t\na#:{|\u2028\x85\ufeff"))
 def test_the_text_of_a_source_file_comes_back_as_it_was(text):

@@ -34,6 +34,7 @@ def refusal(*args, **more) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "arch"),
     [(e, arch) for e in EXAMPLES for arch in TOOL.folders(e)],

@@ -46,6 +46,7 @@ def test_a_written_trace_is_read_again_with_its_sources(tmp_path, source):
     assert counted(again) == counted(trace)
 
 
+@pytest.mark.slow
 def test_a_side_file_holds_the_sources(tmp_path):
     rng = np.random.default_rng(3)
     trace = gpuemu.TraceBuilder("copies", arch="sm_90", block=(32, 1, 1), static_shared_bytes=8192)

@@ -107,6 +107,7 @@ def test_addresses_at_the_end_of_64_bits_are_exact_or_not_written():
 parts = st.lists(st.integers(0, 1 << 16), min_size=5, max_size=5)
 
 
+@pytest.mark.slow
 @given(
     lane=parts, warp=parts, i=parts, cta=parts, base=st.integers(0, 1 << 40),
     exclusive=st.sets(st.sampled_from(NAMES)), warps=st.integers(1, 6), executions=st.integers(1, 9),
@@ -136,6 +137,7 @@ def test_parts_of_bits_added_or_joined_by_xor_are_found(
     assert found is None or (evaluated(found, executions, *numbers) == table)[known].all()
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_is_found_for_any_table_is_exact(data):
     warps, executions = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))

@@ -111,6 +111,7 @@ path_items = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(path_items, min_size=1, max_size=4))
 def test_path_expansion_equals_a_slow_reference(value):
     expected = slow_path(value)
@@ -563,6 +564,7 @@ def test_a_trace_without_memory_instructions_has_no_rows():
     assert trace.warps[0].rows.tolist() == []
 
 
+@pytest.mark.slow
 def test_a_trace_of_ten_thousand_instructions_with_addresses_loads(tmp_path):
     lines = "\n".join("  LDS R4, [R2]" if n % 2 else "  STS [R2], R4" for n in range(10_000))
     addresses = "\n".join(f"    {16 * n:#x}: 4*lane + {4 * (n % 32)}" for n in range(10_000))

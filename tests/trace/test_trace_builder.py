@@ -341,6 +341,7 @@ def emit_all(trace: TraceBuilder, program) -> None:
                 emit_all(trace, rest[1])
 
 
+@pytest.mark.slow
 @given(st.lists(statements, max_size=6), st.text(min_size=1, max_size=20), texts, st.integers(1, 96))
 def test_writing_and_loading_a_random_program_changes_nothing(tmp_path_factory, program, name, about, threads):
     threads = max(threads, 65)

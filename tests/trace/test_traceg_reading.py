@@ -403,6 +403,7 @@ def test_damaged_packed_files_are_refused(change, message: str, tmp_path: Path) 
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

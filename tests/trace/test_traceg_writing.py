@@ -147,6 +147,7 @@ def traces(draw: st.DrawFn) -> Trace:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(traces())
 @settings(deadline=None)
 def test_what_is_written_has_the_form_and_is_read_back(tmp_path_factory: pytest.TempPathFactory, trace: Trace) -> None:

@@ -22,7 +22,7 @@ from gpuemu.studies.judge import confined
 from gpuemu.studies.judge.api import end_workers, judge_many
 from gpuemu.triton.taking import Buffer
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Triton is Linux's")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Triton is Linux's")]
 PROBLEM = """
 import numpy as np
 import gpuemu

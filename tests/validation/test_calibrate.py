@@ -57,6 +57,7 @@ def run(*words: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_values_that_a_card_has_and_the_file_does_not_come_back_in_a_file_that_loads(
     card: list[frozenset[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_values_that_a_card_has_and_the_file_does_not_come_back_in_a_file_that_l
     assert CliRunner().invoke(cli, ["arch", "check", "rtx_9000.yaml"]).exit_code == 0
 
 
+@pytest.mark.slow
 def test_values_taken_away_from_the_file_come_back_from_an_h200_s_clocks(tmp_path: Path) -> None:
     """The committed clocks are of a real card; here three values of its file are guesses."""
     base = tmp_path / "guessed.yaml"

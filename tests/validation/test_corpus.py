@@ -33,6 +33,7 @@ def test_every_judged_family_is_held_out_in_part_and_no_microbenchmark_is() -> N
     assert set(seen) > JUDGED_FAMILIES
 
 
+@pytest.mark.slow
 def test_the_generator_writes_the_same_text_in_every_process() -> None:
     program = (
         "import hashlib; from validation.corpus import corpus;"

@@ -32,6 +32,7 @@ def mean_error(deviation: Deviation, gpu: str = "h200") -> float:
     )
 
 
+@pytest.mark.slow
 def test_every_known_gap_is_still_open() -> None:
     closed = [
         f"DEVIATIONS.md {d.id} ({d.what}) has closed: its kernels are off by {error:.1%}, "

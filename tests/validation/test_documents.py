@@ -39,6 +39,7 @@ def test_the_page_on_accuracy_has_the_headline_of_the_committed_launches() -> No
     assert {state: len(group) > 100 for state, group in scored.items()} == {"warm": True, "flushed": True}
 
 
+@pytest.mark.slow
 def test_the_committed_launches_are_what_the_emulator_gives() -> None:
     """A dozen of them, replayed."""
     arch, folder = gpuemu.load_arch("sm_90"), DATA / "h200"

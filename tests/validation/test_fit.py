@@ -25,6 +25,7 @@ def a_fitted(path: tuple[str, ...], figure: float, whole: bool = True) -> Fitted
     return Fitted(Experiment(path, ("k_1", "k_2"), lambda _: figure, "cycles of nothing", whole), figure)
 
 
+@pytest.mark.slow
 def test_the_emulator_s_own_clocks_give_back_its_parameters(tmp_path: Path) -> None:
     """A closed form is right if it finds in the emulator what was put in."""
     wanted = {
@@ -48,6 +49,7 @@ SEARCHED = Search(
 )
 
 
+@pytest.mark.slow
 def test_a_search_finds_in_the_emulator_what_was_put_in(tmp_path: Path) -> None:
     folder = record(tmp_path / "tiny", SEARCHED.kernels)
     wrong = tmp_path / "wrong.yaml"
@@ -61,6 +63,7 @@ def test_a_search_finds_in_the_emulator_what_was_put_in(tmp_path: Path) -> None:
     assert [one.value for one in from_elsewhere] == [8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameter", "values"),
     [("operations.reduction.latency_cycles", (36, 38, 40)), ("global_memory.store_bytes_per_cycle", (16, 32, 64))],
@@ -93,11 +96,13 @@ def test_what_the_h200_is_said_to_have_is_fitted_or_says_what_was_measured() -> 
     assert [name for name, one in told.items() if "not measured" in one.note] == []
 
 
+@pytest.mark.slow
 def test_the_architecture_file_is_what_the_fit_of_the_h200_gives() -> None:
     """Each search from the file on, where a finished fit ends; `python -m validation verify` repeats a few."""
     assert fit_problems(ROOT / "validation" / "data" / "h200", KNOWN, all_searches(), 2) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", left_out(), ids=lambda one: ".".join(one.search.parameter))
 def test_a_search_is_left_out_while_it_gives_another_value_and_its_parameter_is_measured_otherwise(
     one: LeftOut,
@@ -113,6 +118,7 @@ def test_a_search_is_left_out_while_it_gives_another_value_and_its_parameter_is_
     assert (found.value != KNOWN.paths()[path], missing) == (True, []), found.note
 
 
+@pytest.mark.slow
 def test_the_fit_says_which_searches_it_leaves_out_and_why(tmp_path: Path) -> None:
     folder = record(tmp_path / "tiny", ("lat_iadd_16",))
     said = fit(folder, BASE, [], None, jobs=1).left_out
@@ -129,6 +135,7 @@ def nested(parameter: str, value: int) -> str:
     return f"{parameter.split('.')[0]}: {text}\n"
 
 
+@pytest.mark.slow
 def test_a_parameter_that_its_kernels_do_not_depend_on_is_left_as_it_is(tmp_path: Path) -> None:
     folder = record(tmp_path / "tiny", SEARCHED.kernels)
     idle = Search(("mio", "pool_entries"), SEARCHED.kernels, (8, 16, 48))
@@ -136,6 +143,7 @@ def test_a_parameter_that_its_kernels_do_not_depend_on_is_left_as_it_is(tmp_path
     assert [one.value for one in found.fitted] == [gpuemu.load_arch(BASE).mio.pool_entries]
 
 
+@pytest.mark.slow
 def test_a_search_by_clocks_finds_what_the_last_clock_does_not_tell(tmp_path: Path) -> None:
     """Which of 16 stores waits for the queue shows in the clocks between; the last comes when all are sent."""
     kernels, entries = ("queue_sts128_w1",), tuple(range(5, 13))
@@ -152,6 +160,7 @@ def test_a_search_by_clocks_finds_what_the_last_clock_does_not_tell(tmp_path: Pa
     assert found == [12, KNOWN.mio.queue_entries]
 
 
+@pytest.mark.slow
 def test_a_search_for_a_parameter_that_the_file_lacks_is_left_out_aloud(tmp_path: Path) -> None:
     folder = record(tmp_path / "tiny", SEARCHED.kernels)
     unknown = Search(("warp_drive", "speed"), SEARCHED.kernels, (1, 2))
@@ -161,6 +170,7 @@ def test_a_search_for_a_parameter_that_the_file_lacks_is_left_out_aloud(tmp_path
 QUEUE = Search(("mio", "queue_entries"), SEARCHED.kernels, (4, 6, 8))
 
 
+@pytest.mark.slow
 def test_a_search_whose_kernels_were_not_measured_is_left_out_aloud(tmp_path: Path) -> None:
     first, second = QUEUE.kernels
     with executor(1) as pool:
@@ -168,6 +178,7 @@ def test_a_search_whose_kernels_were_not_measured_is_left_out_aloud(tmp_path: Pa
     assert (found, missing) == ([], [f"mio.queue_entries: {second} was not measured"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("best", "rounds"), [((9,), 1), ((6, 6), 2), ((6, 4, 4), 3), ((6, 4, 6, 4), 3)])
 def test_searches_take_turns_until_none_changes_anything_or_three_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: tuple[int, ...], rounds: int
@@ -184,6 +195,7 @@ def test_searches_take_turns_until_none_changes_anything_or_three_times(
     assert found.value == best[rounds - 1]
 
 
+@pytest.mark.slow
 def test_only_the_fitted_lines_of_the_file_change(tmp_path: Path) -> None:
     text = fitted_text(BASE, [a_fitted(("shared_memory", "latency_cycles"), 22.9)], "a bench")
     before, after = BASE.read_text().splitlines(), text.splitlines()
@@ -198,6 +210,7 @@ def test_only_the_fitted_lines_of_the_file_change(tmp_path: Path) -> None:
     assert (where.status, where.source, where.note) == ("measured", "SUITE", "cycles of nothing: 22.90, from k_1, k_2")
 
 
+@pytest.mark.slow
 def test_a_second_fit_of_the_same_file_replaces_the_first(tmp_path: Path) -> None:
     path = tmp_path / "fitted.yaml"
     path.write_text(fitted_text(BASE, [a_fitted(("shared_memory", "latency_cycles"), 25.0)], "first"))
@@ -205,6 +218,7 @@ def test_a_second_fit_of_the_same_file_replaces_the_first(tmp_path: Path) -> Non
     assert second == fitted_text(BASE, [a_fitted(("shared_memory", "latency_cycles"), 23.0)], "second")
 
 
+@pytest.mark.slow
 def test_a_tensor_mode_that_the_file_lacks_is_added_to_its_section(tmp_path: Path) -> None:
     path = ("tensor_core", "operations", "m8n8k16.s32.s8")
     text = fitted_text(

@@ -42,6 +42,7 @@ def sources(folder: Path) -> None:
     (folder / "cuda-profiling" / "compile_commands.json").write_text(json.dumps([entry]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
 def test_launches_of_a_program_are_timed_and_those_left_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -77,6 +78,7 @@ def test_the_chip_runs_at_its_base_clock_and_dram_at_its_own() -> None:
     )
 
 
+@pytest.mark.slow
 def test_with_all_caches_flushed_the_first_access_of_a_launch_waits_for_its_address(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("""
@@ -111,6 +113,7 @@ def test_a_program_is_compiled_by_nvcc_or_as_it_was_measured(
     assert f"-I{tmp_path}/src/own-cuda" in lines[0]
 
 
+@pytest.mark.slow
 def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("""
@@ -128,6 +131,7 @@ def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_pa
         assert data.tolist() == [3 * turn] * 32
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
 def test_a_structure_with_a_tensor_map_goes_from_a_program_into_a_kernel(tmp_path: Path) -> None:
     program = tmp_path / "program"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import gpuemu
 from validation import records
 from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, replay
@@ -32,6 +34,7 @@ def test_the_code_that_ran_has_every_kernel() -> None:
     assert (FOLDER / records.CODE_FILE).stat().st_size < 2 << 20
 
 
+@pytest.mark.slow
 def test_counts_of_a_sample_equal_the_profiler_s() -> None:
     """Instructions and store wavefronts to the last one; loads but for those that an S2R costs, which hang on cycles."""
     counted = records.read_counters(FOLDER / records.COUNTERS_FILE)

@@ -30,6 +30,7 @@ def test_a_half_is_held_out_and_the_halves_are_all() -> None:
     assert not parts[0] & parts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["together_f16_n64_c1_sw128_k128_s3_t16_r0_x1", "cluster_f16_n64_x2_c1_k128_s4_t16_first"]
 )

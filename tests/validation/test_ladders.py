@@ -39,6 +39,7 @@ transpose:
 """
 
 
+@pytest.mark.slow
 def test_a_ladder_of_three_steps(tmp_path):
     (tmp_path / "ladder@1234567").mkdir()
     (tmp_path / "ladder@1234567" / "steps.cuh").write_text(STEPS, encoding="utf-8")

@@ -35,6 +35,7 @@ def with_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "find_ncu", lambda: None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_cupy")
 def test_every_kernel_is_recorded_with_the_clocks_of_its_warps(tmp_path: Path) -> None:
     kernels = kernels_named(*NAMES)
@@ -105,6 +106,7 @@ def test_an_architecture_that_is_none_is_refused(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == "error: 'sm_9x' is no architecture; one such as sm_90 is right\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("working", "recorded"), [(0, True), (1, True), (2, False)])
 def test_only_the_ctas_of_the_sm_that_is_to_work_go_on(tmp_path: Path, working: int, recorded: bool) -> None:
     """So that what runs on other SMs does not meet them in L2; the emulated CTAs are on SM 0."""
@@ -120,6 +122,7 @@ def test_only_the_ctas_of_the_sm_that_is_to_work_go_on(tmp_path: Path, working: 
     assert out[RECORDS : RECORDS + 2 * kernel.reads].any() == recorded
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_cupy")
 def test_another_sm_works_in_each_launch(tmp_path: Path) -> None:
     (kernel,) = kernels_named("resident_lds128_w1_x2")

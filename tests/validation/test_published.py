@@ -124,6 +124,7 @@ def test_a_wrong_value_in_the_architecture_file_fails_a_row(name, overrides, row
     assert row in {published.quantity(r) for r in rows(arch, entries) if r.verdict == "FAIL"}
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_1_when_a_row_fails_and_0_when_none_does(monkeypatch):
     out = io.StringIO()
     assert main(["--arch", "sm_75"], out) == 0
@@ -174,6 +175,7 @@ def test_498_published_entries_are_there_and_each_is_compared_or_has_a_reason():
     assert all(any(c.expected is not None for c in e.checks) for e in entries if e.modelled)
 
 
+@pytest.mark.slow
 def test_every_part_of_a_value_is_compared_or_has_a_reason():
     def parts(value: Any, path: str = "") -> Iterator[str]:
         if isinstance(value, dict):
@@ -196,6 +198,7 @@ def test_every_part_of_a_value_is_compared_or_has_a_reason():
                 assert part_of(value, check.get("of")) is not None, (name, key)
 
 
+@pytest.mark.slow
 def test_every_source_is_explained():
     known = sources([gpuemu.load_arch(name) for name in ARCHITECTURES])
     used = {key for name in ARCHITECTURES for e in load(name) for key in e.source.split("; ")}
@@ -240,6 +243,7 @@ def test_an_entry_without_checks_and_reason_is_refused(tmp_path):
 # --- the recorded loops, and the walls --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_recorded_loop_is_what_its_source_compiles_to_and_takes_as_long():
     from validation.published_kernels import RECORDED, record
     from validation.published_probes import TRACES
@@ -256,6 +260,7 @@ def test_a_recorded_loop_is_what_its_source_compiles_to_and_takes_as_long():
         assert (last - first) / 1024 == pytest.approx(17.47, rel=0.03)
 
 
+@pytest.mark.slow
 def test_the_package_never_imports_the_validation_suite():
     for path in (ROOT / "gpuemu").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

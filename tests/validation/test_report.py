@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from validation import launches, report
 from validation.deviations import Deviation
 from validation.score import Score
@@ -19,6 +21,7 @@ WHOLE = {
 GAP = Deviation("D1", "instruction fetch", ("tile_*",), 0.1, "open")
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone_and_names_what_is_wrong(tmp_path: Path) -> None:
     files = report.write_report(tmp_path, SCORES, {"name": "NVIDIA Tiny", "driver": "1"}, "sm_90", [GAP], WHOLE)
     assert all(file.stat().st_size > 0 for file in files)
@@ -34,6 +37,7 @@ def test_the_page_stands_alone_and_names_what_is_wrong(tmp_path: Path) -> None:
     assert launches.read_scores(tmp_path / report.LAUNCH_SCORES_FILE) == WHOLE
 
 
+@pytest.mark.slow
 def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
     one, two = (
         report.write_report(tmp_path / name, SCORES, {"name": "NVIDIA Tiny"}, "sm_90", [GAP], WHOLE)

@@ -14,6 +14,7 @@ from validation.saved_clocks import SavedClocks, all_saved
 FOLDER = records.data_folder("h200")
 
 
+@pytest.mark.slow
 def test_every_latency_microbenchmark_saves_the_cycles_of_its_replay() -> None:
     found = list(all_saved(FOLDER, saved_clocks.LATENCIES, gpuemu.load_arch("sm_90")))
     assert len(found) == 176
@@ -23,6 +24,7 @@ def test_every_latency_microbenchmark_saves_the_cycles_of_its_replay() -> None:
     assert all(warp[-1] > 100 for one in found for warp in one.saved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "warps"), [("queue_lds32_w4", 4), ("resident_lds128_w2_x2", 4), ("bar_lds_w2", 2)])
 def test_several_warps_and_ctas_save_the_cycles_of_their_replay(name: str, warps: int) -> None:
     """Of one SM; the kernels of the queue read the clock 18 and more times a pass."""

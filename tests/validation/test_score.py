@@ -29,6 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("data") / "tiny", NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_kernel_is_scored_against_its_own_row_and_counters(tmp_path: Path, folder: Path, jobs: int) -> None:
     """A GPU that is the emulator, but for what is written over its rows: figures that no other row has."""

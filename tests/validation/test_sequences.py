@@ -47,6 +47,7 @@ def cycles(body: str, forms: Forms) -> int:
     return end - start
 
 
+@pytest.mark.slow
 def test_a_kernel_s_instructions_give_back_their_bytes_from_their_text() -> None:
     units = read_code(CODE)
     learnt = Forms([units[i] for i in (0, 26, 39, 65)])
@@ -66,6 +67,7 @@ def test_a_kernel_s_instructions_give_back_their_bytes_from_their_text() -> None
     assert len(left_out) < 16
 
 
+@pytest.mark.slow
 def test_nvdisasm_reads_a_sequence_back_as_it_was_written(forms: Forms) -> None:
     written = [
         "[B------:R-:W-:-:S02] LOP3.LUT R14, R2.reuse, RZ, R15, 0xaa, !PT",
@@ -99,10 +101,12 @@ def test_reuse_flags_beside_the_yield_bit_are_refused(forms: Forms) -> None:
         assemble(code, forms, "test")
 
 
+@pytest.mark.slow
 def test_dependent_ffma_issue_every_four_cycles(forms: Forms) -> None:
     assert cycles(CHAIN * 9, forms) - cycles(CHAIN * 4, forms) == 5 * 4
 
 
+@pytest.mark.slow
 def test_a_branch_goes_by_its_distance(forms: Forms) -> None:
     branch = "[B------:R-:W-:-:S05] BRA +0x{:x}\n"
     skipping, falling = (branch.format(16 * skipped) + CHAIN * 8 for skipped in (8, 0))
@@ -126,6 +130,7 @@ def test_the_frame_s_own_registers_are_refused(forms: Forms) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_unknown_form_is_refused_with_the_nearest_ones() -> None:
     one_unit = Forms(read_code(CODE)[:1])
     code = parse_listing("\n" + CHAIN + "[B------:R-:W-:-:S02] IADD3 R1, R2, R3, -|R4|\nNOP", "mine.yaml", 6)
@@ -138,6 +143,7 @@ def test_an_unknown_form_is_refused_with_the_nearest_ones() -> None:
     assert "found 'NOP'; a control word before it is right" in str(bare)
 
 
+@pytest.mark.slow
 def test_what_is_learnt_does_not_depend_on_what_else_was_asked_for() -> None:
     units = read_code(CODE)[:5]
     name, _ = form_of("IMAD R1, R2, R3, RZ")
@@ -167,6 +173,7 @@ def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     assert lines == [(5, "a.steps"), (2, "a.warps"), (10, "b.body")]
 
 
+@pytest.mark.slow
 def test_the_example_is_emulated(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sequences", "emulate", str(TURNS)]) == 0
     printed = capsys.readouterr().out.splitlines()
@@ -178,6 +185,7 @@ def test_the_example_is_emulated(capsys: pytest.CaptureFixture[str]) -> None:
     assert without.split()[3:7] != yielding.split()[3:7]
 
 
+@pytest.mark.slow
 def test_a_body_s_clocks_are_kept_and_say_who_issued_after_whom(capsys: pytest.CaptureFixture[str]) -> None:
     """Two of four warps alternate until they end: they have begun, the others rested."""
     assert main(["sequences", "emulate", str(WHO)]) == 0

@@ -19,6 +19,8 @@ from gpuemu.views.report.page import as_html
 from gpuemu.views.source import instructions
 from gpuemu.views.timeline import timeline
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["__global__ void k() {", *(f"  step({n});" for n in range(2, 12)), "}"]
 
 

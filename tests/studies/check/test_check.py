@@ -50,6 +50,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
+@pytest.mark.slow
 def test_an_error_is_exit_code_1_and_names_both_lines() -> None:
     code, text = invoke(RACES, "--kernel", "neighbour_bad", "--block", "128", "--arg", "zeros:f32:128")
     assert code == 1
@@ -63,6 +64,7 @@ def test_a_clean_kernel_is_exit_code_0() -> None:
     assert (code, text.splitlines()[-1]) == (0, "nothing found")
 
 
+@pytest.mark.slow
 def test_a_warning_alone_is_exit_code_0() -> None:
     code, text = invoke(OTHERS, "--kernel", "exits_bad", "--block", "128", "--arg", "zeros:u32:128")
     assert (code, text.splitlines()[-1]) == (0, "1 warning")
@@ -75,6 +77,7 @@ def test_json_has_every_part_of_a_finding() -> None:
     assert all({"offset", "sass", "source", "cta", "warp", "lane", "thread"} <= set(p) for p in finding["points"])
 
 
+@pytest.mark.slow
 def test_only_the_tools_that_are_asked_for_speak() -> None:
     arguments = (OTHERS, "--kernel", "two_wrongs_bad", "--block", "128", "--arg", "zeros:f32:128")
     assert "Potential" in invoke(*arguments, "--all")[1]
@@ -122,6 +125,7 @@ def tiles(second: str, tmp_path: Path) -> tuple[Path, list[np.ndarray]]:
     return file, [np.zeros((128, 128), np.float32), a, b]
 
 
+@pytest.mark.slow
 def test_a_barrier_removed_from_a_tile_is_found_with_both_lines_in_ten_seconds(tmp_path: Path) -> None:
     file, arrays = tiles("", tmp_path)
     cubin = read_cubin(compile_cuda(str(file), "sm_89", "nvrtc"), str(file))
@@ -134,6 +138,7 @@ def test_a_barrier_removed_from_a_tile_is_found_with_both_lines_in_ten_seconds(t
     assert lines >= {"as[i", "bs[i", "for "}
 
 
+@pytest.mark.slow
 def test_all_tools_cost_at_most_six_executions(tmp_path: Path) -> None:
     file, arrays = tiles("__syncthreads();", tmp_path)
     cubin = read_cubin(compile_cuda(str(file), "sm_89", "nvrtc"), str(file))
@@ -151,6 +156,7 @@ def test_all_tools_cost_at_most_six_executions(tmp_path: Path) -> None:
     assert times[1] < 6 * times[0], times
 
 
+@pytest.mark.slow
 def test_rounds_that_race_alike_are_judged_once_and_counted_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -170,6 +176,7 @@ def test_rounds_that_race_alike_are_judged_once_and_counted_all(
     assert len(judged) < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "severity"), [("k", Severity.INFORMATION), ("k < 30 ? k : threadIdx.x", Severity.ERROR)]
 )
@@ -215,6 +222,7 @@ def transposed(folder: Path, edge: int, barrier: str) -> Report:
     return gpuemu.check(file, None, (2, 2), (32, 8), args=[out, ins, edge], options=[f"-DBARRIER={barrier}"])
 
 
+@pytest.mark.slow
 def test_one_mistake_in_an_unrolled_loop_is_one_finding(tmp_path: Path) -> None:
     report = transposed(tmp_path, 64, "")
     text = "\n".join(lines(report))
@@ -228,6 +236,7 @@ def test_one_mistake_in_an_unrolled_loop_is_one_finding(tmp_path: Path) -> None:
     assert result["message"]["text"].endswith(", and 15 more pairs of instructions of these lines")
 
 
+@pytest.mark.slow
 def test_races_of_stores_that_miss_their_buffer_are_told_in_one_line(tmp_path: Path) -> None:
     report = transposed(tmp_path, 50, "__syncthreads()")
     text = "\n".join(lines(report))
@@ -263,6 +272,7 @@ extern "C" __global__ void ring(int *out) {
 """
 
 
+@pytest.mark.slow
 def test_waits_at_mbarriers_that_nothing_ends_say_what_each_lacks_and_who_called(tmp_path: Path) -> None:
     (tmp_path / "ring.cu").write_text(RING, encoding="utf-8")
     words = [str(tmp_path / "ring.cu"), "--arch", "sm_90", "--block", "128", "--arg", "zeros:i32:128"]

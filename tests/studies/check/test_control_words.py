@@ -190,6 +190,7 @@ def arguments(name: str) -> list[Any]:
 NAMES = re.findall(r"__global__ void (\w+)\(", KERNELS.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)
 def test_ordinary_kernels_are_clean_and_so_are_their_traces(name: str, arch: str) -> None:
@@ -258,6 +259,7 @@ RANDOM = int(os.environ.get("GPUEMU_RANDOM_KERNELS", "4"))
 """Random kernels for each architecture; 400 were clean when this was written."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="random kernels need nvcc")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_random_kernels_are_clean(arch: str, tmp_path: Path) -> None:
@@ -279,6 +281,7 @@ def test_run_says_nothing_of_control_words_and_check_does(tmp_path: Path) -> Non
         assert "Register RAW hazard" in checked.stdout
 
 
+@pytest.mark.slow
 def test_a_trace_of_an_architecture_that_nobody_knows_runs_and_check_says_so(tmp_path: Path) -> None:
     file = trace(
         tmp_path, ["[B------:R-:W1:-:S02] LDS R8, [R4]", "[B------:R-:W-:-:S05] FADD R9, R8, R8"], arch="sm_87"
@@ -290,6 +293,7 @@ def test_a_trace_of_an_architecture_that_nobody_knows_runs_and_check_says_so(tmp
     assert "controlcheck does not know the latencies of sm_87" in report.notes
 
 
+@pytest.mark.slow
 def test_a_notice_that_fails_does_not_stop_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(*_: Any) -> None:
         raise ZeroDivisionError

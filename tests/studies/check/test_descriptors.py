@@ -89,6 +89,7 @@ def module(name: str) -> Any:
     return found
 
 
+@pytest.mark.slow
 def test_a_kernel_with_maps_that_lack_the_swizzle_is_found_with_its_lines() -> None:
     examples = module("example_kernels")
     example = next(e for e in examples.EXAMPLES if e.kernel == "attention")

@@ -141,6 +141,7 @@ def test_there_are_thirty_kernels() -> None:
     assert len(CASES) >= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_planted_is_found(name: str, arch: str) -> None:
@@ -159,6 +160,7 @@ def test_its_twin_is_clean(name: str, arch: str) -> None:
     assert [f for f in report.findings if f.severity is not Severity.INFORMATION] == []
 
 
+@pytest.mark.slow
 def test_one_wrong_does_not_hide_another() -> None:
     case = Case("others", "", "", args=array(128))
     report = checked(case, "two_wrongs_bad", "sm_90")

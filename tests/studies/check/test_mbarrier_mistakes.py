@@ -24,6 +24,7 @@ def found(kernel: str, *defines: str, arch: str = "sm_90", args: tuple[Any, ...]
     return [f for f in report.findings if f.severity is not Severity.INFORMATION]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_a_phase_that_never_ends_is_found_though_the_waiting_loop_counts_and_sleeps(arch: str) -> None:
     (finding,) = found("one_arrival_too_few", arch=arch)
@@ -32,11 +33,13 @@ def test_a_phase_that_never_ends_is_found_though_the_waiting_loop_counts_and_sle
     assert found("one_arrival_too_few", "FIXED", arch=arch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cooperative_groups_that_bring_their_barriers_numbers_in_registers(arch: str) -> None:
     assert found("groups", arch=arch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["IN", "OUT", "ADD", "PREFETCH"])
 @pytest.mark.parametrize("size", ["100", "(in[25]*4)", "(in[0]+20)"])
 def test_a_bulk_copy_whose_size_is_no_multiple_of_16(direction: str, size: str) -> None:
@@ -49,11 +52,13 @@ def test_a_bulk_copy_whose_size_is_no_multiple_of_16(direction: str, size: str) 
     assert found("bulk", direction, f"BYTES=({size}/16*16)") == []
 
 
+@pytest.mark.slow
 def test_a_size_that_begins_with_a_constant_is_not_taken_for_one() -> None:
     (finding,) = found("bulk_of_rounds")
     assert finding.sentence == "a bulk copy of 100 bytes, of which the hardware takes 96"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["IN", "OUT", "ADD", "PREFETCH"])
 def test_a_bulk_copy_at_an_address_that_is_no_multiple_of_16(direction: str) -> None:
     findings = found("bulk", direction, "SHIFT=1")
@@ -61,6 +66,7 @@ def test_a_bulk_copy_at_an_address_that_is_no_multiple_of_16(direction: str) -> 
     assert found("bulk", direction, "SHIFT=4") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_a_test_whose_result_nobody_uses(arch: str) -> None:
     for defines in ((), ("MIXED",)):
@@ -71,6 +77,7 @@ def test_a_test_whose_result_nobody_uses(arch: str) -> None:
     assert found("tested", "TESTED_AGAIN", arch=arch) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["right_ring", "right_arrivals"])
 def test_one_lane_that_arrives_for_a_synchronized_warp_is_not_accused(kernel: str) -> None:
     assert found(kernel) == []

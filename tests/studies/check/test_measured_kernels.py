@@ -117,6 +117,7 @@ def words(iterations: int) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [*RACING, "every other"])
 def test_of_the_kernels_of_a_family_those_that_race_are_found_and_no_others(family: str) -> None:
     cubin, rows = measured_in_shared()
@@ -137,6 +138,7 @@ def recorded() -> dict[int, Cubin]:
     return {k: load_cubin(code) for k, code in enumerate(records.read_code(FOLDER / records.CODE_FILE))}
 
 
+@pytest.mark.slow
 def test_of_the_recorded_kernels_those_that_race_are_found_and_no_others() -> None:
     found: list[str] = []
     for measured in records.read_measurements(FOLDER / records.MEASUREMENTS_FILE)[::EVERY]:
@@ -151,6 +153,7 @@ def test_of_the_recorded_kernels_those_that_race_are_found_and_no_others() -> No
     assert found == RECORDED_RACING
 
 
+@pytest.mark.slow
 def test_the_field_s_kernels_of_triton_are_clean(tmp_path: Path) -> None:
     folder = SHARED / "field"
     if not folder.is_dir():

@@ -58,6 +58,7 @@ def alarms(kernel: Any, name: str, launch: Any, shared_bytes: int) -> list[Any]:
     return [f for f in report.findings if f.severity is not Severity.INFORMATION]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "case"),
     [
@@ -79,6 +80,7 @@ def triton() -> ModuleType:
     return module(TRITON / "cases.py", "checked_triton")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHARED_BYTES))
 def test_a_kernel_of_triton_is_clean(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.cubin"
@@ -90,6 +92,7 @@ def test_a_kernel_of_triton_is_clean(name: str, tmp_path: Path) -> None:
 EXAMPLES = module(ROOT / "tools" / "example_kernels.py", "example_kernels_to_check")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES.EXAMPLES, ids=lambda e: e.kernel)
 def test_a_kernel_that_ships_is_clean(example: Any) -> None:
     given, output, expected = example.arguments()

@@ -83,6 +83,7 @@ def test_there_are_more_than_a_hundred_pairs() -> None:
     assert len({name for _, _, name in PAIRS}) >= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "arch", "name"), PAIRS)
 def test_the_race_is_found_with_what_would_order_it(source: str, arch: str, name: str) -> None:
     findings = [
@@ -98,6 +99,7 @@ def test_the_race_is_found_with_what_would_order_it(source: str, arch: str, name
     assert any(REMEDIES.get(name, "") in f.right for f in findings), findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "arch", "name"), PAIRS)
 def test_its_twin_is_clean(source: str, arch: str, name: str) -> None:
     assert found(source, arch, f"{name}_good") == []

@@ -36,6 +36,7 @@ def found(folder: Path, kernel: str, right: str, wrong: str) -> list[Finding]:
     return list(report.findings)
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_given_back_while_it_is_multiplied(tmp_path: Path) -> None:
     right = "            if (i && threadIdx.x % 128 == 0) arrive(ring.empty + (i - 1) % STAGES);\n        }\n        wait_all"
     wrong = "            if (threadIdx.x % 128 == 0) arrive(ring.empty + i % STAGES);\n        }\n        wait_all"
@@ -49,6 +50,7 @@ def test_a_stage_that_is_given_back_while_it_is_multiplied(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -71,11 +73,13 @@ def test_a_product_that_never_ends(tmp_path: Path, right: str, wrong: str, said:
     assert said in finding.sentence
 
 
+@pytest.mark.slow
 def test_a_warp_that_has_waited_for_its_warpgroups_products_may_give_their_stage_back(tmp_path: Path) -> None:
     right = "            if (i && threadIdx.x % 128 == 0) arrive(ring.empty + (i - 1) % STAGES);\n        }\n        wait_all"
     assert found(tmp_path, "product_warpgroups", right, right.replace("% 128 == 0", "% 128 == 32")) == []
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_given_back_to_its_own_cta_alone_is_overwritten_by_the_others_multicast(tmp_path: Path) -> None:
     right = "CTAS) arrive_at(ring.empty + (i - 1) % STAGES, threadIdx.x % 128);"
     findings = found(tmp_path, "product_multicast", right, right.replace("threadIdx.x % 128)", "cta)"))
@@ -86,6 +90,7 @@ def test_a_stage_that_is_given_back_to_its_own_cta_alone_is_overwritten_by_the_o
     assert "an arrival of CTA 0 at the mbarrier that CTA 1 waits at before it copies again" in findings[0].right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [

@@ -88,6 +88,7 @@ def checked(source: str, kernel: str, arch: str) -> Report:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("source", "name"), PLANTED)
 def test_the_fault_is_found(source: str, name: str, arch: str) -> None:
@@ -99,6 +100,7 @@ def test_the_fault_is_found(source: str, name: str, arch: str) -> None:
     assert all(point.source is not None for f in report.findings for point in f.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("source", "name"), [*PLANTED, *CLEAN])
 def test_its_twin_is_clean(source: str, name: str, arch: str) -> None:
@@ -106,6 +108,7 @@ def test_its_twin_is_clean(source: str, name: str, arch: str) -> None:
     assert [f for f in report.findings if f.severity is not Severity.INFORMATION] == []
 
 
+@pytest.mark.slow
 def test_without_ptxas_a_note_says_that_nobody_looked_between_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays.shutil, "which", lambda tool: None)
     report = checked("arrays", "next_bad", "sm_90")
@@ -126,6 +129,7 @@ extern "C" __global__ void parted(int *out) {
 """
 
 
+@pytest.mark.slow
 def test_lanes_that_wait_for_ever_are_named_where_they_wait(tmp_path: Path) -> None:
     source = tmp_path / "parted.cu"
     source.write_text(PARTED)
@@ -157,6 +161,7 @@ extern "C" __global__ void rows(int *out) {
 """
 
 
+@pytest.mark.slow
 def test_steps_that_are_unrolled_by_hand_are_one_finding(tmp_path: Path) -> None:
     source = tmp_path / "steps.cu"
     source.write_text(STEPS)

@@ -40,6 +40,7 @@ def test_of_a_trace(trace: str, idle: dict[str, str]) -> None:
     assert gpuemu.check(trace, tools=["memcheck"]).idle == {"memcheck": NO_BUFFERS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "threads", "idle"),
     [

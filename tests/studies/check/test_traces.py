@@ -146,6 +146,7 @@ def test_a_barrier_that_not_all_warps_reach_is_found(tmp_path: Path) -> None:
     assert check(tmp_path, "together", code, {}, together).findings == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "traces").rglob("*.yaml")), ids=lambda p: f"{p.parent.name}/{p.stem}")
 def test_the_traces_that_ship_are_clean(path: Path) -> None:
     assert [f for f in gpuemu.check(path).findings if f.severity is not Severity.INFORMATION] == []

@@ -170,6 +170,7 @@ def as_raw_page(kernel: str, grid: str, block: str) -> str:
     return "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["v2_shared_memory", "v5_swizzle", "transpose_plain", "reduction_v4"])
 def test_counters_of_an_h200_are_those_of_the_emulated_machine_code(kernel: str, tmp_path: Path) -> None:
     (example,) = (one for one in EXAMPLES if one.kernel == kernel)

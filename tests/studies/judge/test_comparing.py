@@ -48,6 +48,7 @@ def test_a_tolerance_of_the_problem_counts_for_complex_numbers_too() -> None:
     assert is_right(got, expected, 0.1)
 
 
+@pytest.mark.slow
 @given(
     arrays.arrays(np.float64, st.integers(2, 20), elements=st.floats(1e-3, 1e3)),
     st.floats(1e4, 1e30),

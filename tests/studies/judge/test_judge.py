@@ -25,6 +25,8 @@ from gpuemu.studies.judge import worker
 from gpuemu.studies.judge.api import end_workers, judge_many
 from gpuemu.studies.judge.problem import read_problem
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = """
 import numpy as np
 import gpuemu

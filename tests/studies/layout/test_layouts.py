@@ -198,6 +198,7 @@ def test_swizzles_are_named_in_both_orders_in_elements_and_bytes():
 # --- the C++ ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_cpp_computes_the_places_when_it_is_compiled_and_executed(tmp_path):
     import gpuemu
 

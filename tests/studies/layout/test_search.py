@@ -54,6 +54,7 @@ def test_the_counts_are_those_of_the_example_kernels(trace, layout):
     assert wavefronts(trace) == {Row.STORE: a + d, Row.LOAD_MATRIX: b + c, Row.LOAD: e}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "padded", "swizzled"])
 def test_eight_halves_of_padding_mend_the_loads_of_the_gemm_tile_and_spoil_its_stores(name):
     accesses = ["copy-in", "4*ldmatrix.x4"]  # four warps load each part of A, two each part of B
@@ -78,6 +79,7 @@ def test_there_is_a_layout_for_the_transpose_without_conflicts_and_without_waste
     assert {c.layout for c in result.reaching} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trace", "layout"),
     [
@@ -187,6 +189,7 @@ def test_more_padding_than_a_line_of_banks_never_helps(accesses):
         assert cost(type(layout)(layout.elements + 64, layout.every)) >= cost(layout)
 
 
+@pytest.mark.slow
 def test_other_hardware_has_other_winners():
     wide = search(BankGeometry(banks=64), "128x64:f16", ["copy-in", "ldmatrix.x4"])
     assert wide.best.layout == Swizzle(2, 4, 3)  # two rows fill the banks of 256 bytes
@@ -198,6 +201,7 @@ def test_other_hardware_has_other_winners():
     assert (few.plain.wavefronts, few.best.wavefronts) == ((4, 16), (4, 4))
 
 
+@pytest.mark.slow
 def test_worker_processes_find_the_same_and_lose_no_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "HERE_S", 0.0)
     assert search(GEOMETRY, *V5, jobs=2).candidates == search(GEOMETRY, *V5).candidates
@@ -235,6 +239,7 @@ TEXTS = ["copy-in:128", "copy-in:64", "copy-in:32", "column", "column:32", "ldma
          "STS.64: row = lane % 16; column = 4*(lane // 16); active = lane % 3 < 2"]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
     st.sampled_from([GEOMETRY, BankGeometry(banks=16), BankGeometry(banks=8, bank_width_bytes=8)]),
@@ -254,6 +259,7 @@ def test_no_placement_of_whole_vectors_undercuts_the_bound(texts, geometry, rand
         assert counted >= bound
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3), st.sampled_from([GEOMETRY, BankGeometry(banks=16)]))
 def test_no_candidate_undercuts_the_bound(texts, geometry):
     result = search(geometry, "16x16:f16", texts)

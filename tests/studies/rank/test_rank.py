@@ -61,6 +61,7 @@ def ranked(arguments: list[str]) -> Any:
     return json.loads(result.output)
 
 
+@pytest.mark.slow
 def test_without_bank_conflicts_a_transpose_is_first_and_the_reason_is_told(transpose: Path) -> None:
     rows = ranked([str(transpose), "--arch", "sm_89", *ALL])["rows"]
     assert [row["place"] for row in rows] == [1, 2, 3, 4]
@@ -71,6 +72,7 @@ def test_without_bank_conflicts_a_transpose_is_first_and_the_reason_is_told(tran
     assert rows[0]["excess_wavefronts"] == 0 < rows[3]["excess_wavefronts"]
 
 
+@pytest.mark.slow
 def test_the_estimate_is_the_one_of_a_run(transpose: Path) -> None:
     (row, *_) = ranked([str(transpose), "--arch", "sm_89", *ALL])["rows"]
     arguments = [np.arange(65536, dtype=np.float32), np.zeros(65536, np.float32), 256]
@@ -83,6 +85,7 @@ def test_the_estimate_is_the_one_of_a_run(transpose: Path) -> None:
     assert (row["nanoseconds"], row["cycles"]) == (result.grid.nanoseconds, result.cycles)
 
 
+@pytest.mark.slow
 def test_what_is_estimated_once_is_kept(transpose: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [str(transpose), "--arch", "sm_89", *ALL]
     before = ranked(words)
@@ -96,6 +99,7 @@ def test_what_is_estimated_once_is_kept(transpose: Path, monkeypatch: pytest.Mon
         CliRunner().invoke(cli, ["rank", *words, "--again"], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_kernels_find_what_they_found_when_alone(tmp_path: Path) -> None:
     (tmp_path / "count.cu").write_text(
         'extern "C" __global__ void count(int *n) { int m = *n; for (int k = 0; k < m; k++) atomicAdd(n, STEP); }'
@@ -107,6 +111,7 @@ def test_kernels_find_what_they_found_when_alone(tmp_path: Path) -> None:
     assert alone[0]["cycles"] in [row["cycles"] for row in after]
 
 
+@pytest.mark.slow
 def test_what_one_resource_alone_makes_slower_than_the_last_wanted_is_not_timed(
     transpose: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +155,7 @@ def hungry(tmp_path: Path) -> str:
     return str(tmp_path / "k.cu")
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(
     hungry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +169,7 @@ def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(
     assert len(timed) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json", "csv"])
 def test_when_every_chip_refuses_every_configuration_the_reasons_are_an_error(form: str, hungry: str) -> None:
     words = ["rank", hungry, *TAKES_ALL, "--arch", "sm_89", "--chip", "RTX 4090", "--chip", "L4", "--format", form]
@@ -175,6 +182,7 @@ def test_when_every_chip_refuses_every_configuration_the_reasons_are_an_error(fo
     assert len(said) == 8
 
 
+@pytest.mark.slow
 def test_equal_reasons_are_one_line_with_their_number(hungry: str) -> None:
     words = ["rank", hungry, "--vary", "A=1,2", "--vary", "B=1,2,3", "--dynamic-shared", "300000", "--jobs", "1"]
     found = CliRunner().invoke(cli, [*words, "--arg", "zeros:f32:4", "--expect-best", "A=1"])
@@ -186,6 +194,7 @@ def test_equal_reasons_are_one_line_with_their_number(hungry: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_many_reasons_those_that_refused_most_are_shown_unless_all_are_wanted(hungry: str) -> None:
     words = [
         "rank",
@@ -205,6 +214,7 @@ def test_of_many_reasons_those_that_refused_most_are_shown_unless_all_are_wanted
     assert "other reason" not in every.stderr
 
 
+@pytest.mark.slow
 def test_a_chip_that_refuses_every_configuration_is_named_beside_those_that_do_not(hungry: str) -> None:
     words = ["rank", hungry, *TAKES_ALL, "--chip", "RTX 4090", "--chip", "A100", "--format"]
     table, data = (CliRunner().invoke(cli, [*words, form]) for form in ("text", "json"))
@@ -219,6 +229,7 @@ def test_a_chip_that_refuses_every_configuration_is_named_beside_those_that_do_n
     assert isinstance(best.exception, gpuemu.GpuemuError)  # the best of the first chip, which has none
 
 
+@pytest.mark.slow
 def test_chips_are_side_by_side_and_code_for_another_is_refused(transpose: Path) -> None:
     cubin = load_cubin(transpose, "sm_89", options=["-DPAD=1", "-DROWS=8"])
     arguments = [np.zeros(65536, np.float32), np.zeros(65536, np.float32), 256]
@@ -234,11 +245,13 @@ def test_chips_are_side_by_side_and_code_for_another_is_refused(transpose: Path)
     assert "RTX 4090: padded (RTX 4060 Ti: place 1, 0.0% behind its best; H100: refused)" in text
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(transpose: Path) -> None:
     words = [str(transpose), "--arch", "sm_89", *ALL[:-2], "--again", "--jobs"]
     assert ranked([*words, "2"]) == ranked([*words, "1"])
 
 
+@pytest.mark.slow
 def test_the_table_says_what_is_the_same_once(transpose: Path) -> None:
     words = [str(transpose), "--arch", "sm_89", "--vary", "ROWS=8", *LAUNCH, "--arg", "256", "--jobs", "1"]
     result = CliRunner().invoke(cli, ["rank", *words])
@@ -253,6 +266,7 @@ def test_the_table_says_what_is_the_same_once(transpose: Path) -> None:
     assert len(table.output.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_in_ci_another_best_is_exit_code_1(transpose: Path) -> None:
     words = ["rank", str(transpose), "--arch", "sm_89", *ALL]
     assert CliRunner().invoke(cli, [*words, "--expect-best", "PAD=1"]).exit_code == 0
@@ -261,6 +275,7 @@ def test_in_ci_another_best_is_exit_code_1(transpose: Path) -> None:
     assert "the best on RTX 4060 Ti is PAD=1 ROWS=" in other.stderr
 
 
+@pytest.mark.slow
 def test_a_list_of_configurations_in_a_file(tmp_path: Path, transpose: Path) -> None:
     listed = [
         {"path": "transpose.cu", "kernel": "transpose", "grid": [8, 8], "block": [32, rows], "name": f"rows {rows}",

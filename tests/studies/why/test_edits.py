@@ -125,6 +125,7 @@ def test_with_barriers_open_nobody_waits_at_one() -> None:
     assert waits.end_cycle - waits.start_cycle < ARCH.launch.first_code_cycles + 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_touch", ["l2", "dram"])
 def test_code_is_there_at_once_where_a_launch_would_wait_for_it(first_touch: str) -> None:
     trace = gpuemu.TraceBuilder("straight", arch="sm_89", block=(32, 1, 1))
@@ -147,6 +148,7 @@ def test_without_stall_counts_no_warp_waits_for_arithmetic(dependences: str) -> 
     assert none.cycles < plain.cycles
 
 
+@pytest.mark.slow
 def test_all_resident_ctas_launch_at_once_as_far_as_there_are_warps() -> None:
     arch = ARCH.with_overrides({"sm.max_ctas": 1})
     trace = gpuemu.load_trace("tiled_none")

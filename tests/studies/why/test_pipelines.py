@@ -96,6 +96,7 @@ def test_a_kernel_with_warpgroups_waits_for_copies_and_for_who_multiplies() -> N
     assert 0 < ready <= idle  # softmax, while keys are there
 
 
+@pytest.mark.slow
 def test_why_runs_with_units_that_have_no_operation_of_their_own() -> None:
     answer = why("attention", "sm_90", only=["copy_rate", "mbarriers"])
     assert answer.rows[0].gained >= 0

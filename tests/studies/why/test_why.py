@@ -66,6 +66,7 @@ def test_rows_are_ranked_by_cycles_gained_and_add_up_to_the_run(v2: Answer) -> N
     assert v2.rows[0].cause.name == "stall.long_scoreboard"
 
 
+@pytest.mark.slow
 def test_every_row_and_pair_is_repeated_by_its_command(v2: Answer) -> None:
     commands = {row.repeat: row.cycles for row in v2.rows} | {pair.repeat: pair.cycles for pair in v2.pairs}
     assert len(commands) == len(v2.rows) + len(v2.pairs)
@@ -93,6 +94,7 @@ def test_pairs_are_of_the_ten_largest_which_are_two_things_and_say_what_is_beyon
     assert ("conflicts", "tiles") not in beyond
 
 
+@pytest.mark.slow
 def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Answer) -> None:
     reasons = dict(v2.left_out)
     assert reasons["stall.mio_throttle"] == "no warp waited for it (mio_throttle)"
@@ -106,12 +108,14 @@ def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Ans
     assert all(row.gained == 0 for row in idle)
 
 
+@pytest.mark.slow
 def test_losses_are_shown() -> None:
     answer = gpuemu.why("gemm_tile_plain", "sm_89", only=["global_stores"])
     assert answer.rows[0].gained < 0
     assert any(line.split()[:1] == [str(answer.rows[0].gained)] for _, line in lines(answer))
 
 
+@pytest.mark.slow
 def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) -> None:
     pair = v2.pairs[0]
     both = gpuemu.why("v2_shared_memory", "sm_89", only=[pair.first, pair.second])
