@@ -65,9 +65,15 @@ def test_the_modules_of_the_sample_and_their_tests_are_there(mutate: Any) -> Non
         assert all((ROOT / test).is_file() for test in tests.split()), tests
 
 
+@pytest.mark.slow
 def test_a_mutant_that_fails_its_tests_is_noticed(mutate: Any, tmp_path: Path) -> None:
     for value, found in ((3, False), (4, True)):
         (tmp_path / "test_it.py").write_text(f"def test_it():\n    assert {value} == 3\n")
         assert mutate.noticed(tmp_path, "test_it.py") is found
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n@pytest.mark.slow\ndef test_it():\n    assert False\n\ndef test_that():\n    pass\n"
+    )
+    assert mutate.noticed(tmp_path, "test_it.py")
+    assert not mutate.noticed(tmp_path, "test_it.py", fast=True)
     with pytest.raises(SystemExit, match="no_such_file"):
         mutate.noticed(tmp_path, "no_such_file.py")

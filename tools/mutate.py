@@ -2,6 +2,7 @@
 
     python tools/mutate.py                          # a sample of the modules below, 4 mutants of each
     python tools/mutate.py banks scheduler -n 20    # of modules whose names hold these words
+    python tools/mutate.py --fast                   # by the fast lane of the tests alone
     python tools/mutate.py --list                   # the modules and their tests
 
     noticed   gpuemu/banks/wavefronts.py:92      0 < distance < LANES -> 0 <= distance < LANES
@@ -148,9 +149,11 @@ def changed(source: str, mutant: Mutant) -> str:
     return b"".join([*lines[:first], head + new + tail, *lines[last + 1 :]]).decode()
 
 
-def noticed(folder: Path, tests: str) -> bool:
-    """Whether the tests fail in the copy at `folder`."""
+def noticed(folder: Path, tests: str, fast: bool = False) -> bool:
+    """Whether the tests, or those of them that are not slow, fail in the copy at `folder`."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
+    if fast:
+        command += ["-m", "not slow"]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
@@ -178,6 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", help="parts of names of modules; all without any")
     parser.add_argument("-n", "--mutants", type=int, default=4, help="of each module")
     parser.add_argument("--seed", default="1", help="draws the mutants")
+    parser.add_argument("--fast", action="store_true", help="leave out slow tests, as the fast lane does")
     parser.add_argument("--list", action="store_true", help="print the modules and their tests")
     options = parser.parse_args(arguments)
     chosen = {m: t for m, t in MODULES.items() if not options.words or any(word in m for word in options.words)}
@@ -189,14 +193,14 @@ def main(arguments: list[str] | None = None) -> int:
         folder = Path(name)
         copy(folder)
         for module, tests in chosen.items():
-            if noticed(folder, tests):
+            if noticed(folder, tests, options.fast):
                 sys.exit(f"{tests} fails as it is")
             source = (folder / module).read_text(encoding="utf-8")
             every = mutants(ast.parse(source))
             drawn = random.Random(f"{options.seed} {module}").sample(every, min(options.mutants, len(every)))
             for mutant in drawn:
                 (folder / module).write_text(changed(source, mutant), encoding="utf-8")
-                found = noticed(folder, tests)
+                found = noticed(folder, tests, options.fast)
                 counts[found] += 1
                 was = " ".join(ast.unparse(mutant.node).split())[:50]
                 where = f"{module}:{mutant.node.lineno}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,13 @@ LAUNCH = [
 ALL = [*LAUNCH, "--vary", "ROWS=8,16", "--arg", "256", "--jobs", "1"]
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled code stays where it is; estimates are kept elsewhere."""
-    monkeypatch.setattr(estimate.cache, "cache_folder", lambda: tmp_path / "cache")
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache for all tests here, so that a launch that several of them rank is estimated once."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimate.cache, "cache_folder", lambda: folder)
+        yield
 
 
 @pytest.fixture
@@ -162,7 +166,7 @@ def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(
     timed: list[str] = []
     replay = estimate.replay
     monkeypatch.setattr(estimate, "replay", lambda trace, *words: timed.append(trace.name) or replay(trace, *words))
-    found = ranked([hungry, *TAKES_ALL, "--arch", "sm_80"])
+    found = ranked([hungry, *TAKES_ALL, "--arch", "sm_80", "--again"])
     assert [row["values"]["KIB"] for row in found["rows"]] == [120]
     assert [one["values"]["KIB"] for one in found["refused"]] == [200, 300]
     assert "204800 bytes of shared memory" in found["refused"][0]["reason"]
