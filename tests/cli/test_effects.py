@@ -144,6 +144,7 @@ def test_what_has_no_effect_is_refused_by_name(words: str, said: str) -> None:
     assert str(caught.value) == said
 
 
+@pytest.mark.slow
 def test_sources_have_an_effect_beside_a_file_that_shows_them(tmp_path: Path) -> None:
     words = ["run", "v2_shared_memory", "--sources", str(tmp_path), "--also", f"sarif={tmp_path / 'x.sarif'}"]
     assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0

@@ -22,6 +22,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.slow
 def test_show_says_what_is_there_and_what_would_bring_the_rest(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     shown = command("engine", "show", GPUEMU_CACHE=str(tmp_path)).stdout
@@ -97,6 +98,7 @@ def test_damaged_code_is_thrown_away_and_a_run_goes_on_without_waiting(
     assert not building.is_ready()
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_kept_nothing_is_compiled_beside_a_run_and_that_is_said(
     other_cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +220,7 @@ def test_an_observer_hears_that_the_engine_is_compiled_first(
     assert heard == [False]
 
 
+@pytest.mark.slow
 def test_code_in_the_cache_of_another_user_is_not_loaded(other_cache: Path, tmp_path: Path) -> None:
     """One who can write there could have any code run."""
     theirs, name = other_cache, building.folder().name

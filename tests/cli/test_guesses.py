@@ -70,6 +70,7 @@ def test_data_have_it_among_their_notes(folder: Path) -> None:
     assert NOTE in json.loads(why.stdout)["notes"]
 
 
+@pytest.mark.slow
 def test_studies_have_it(folder: Path) -> None:
     assert NOTE in said(folder, "why", "k.yaml", "--only", "conflicts")[0]
     assert said(folder, "why", "k.yaml", "--only", "conflicts", "--format", "csv")[1].endswith(f"note: {NOTE}\n")
@@ -107,6 +108,7 @@ def test_notebooks_have_it(folder: Path) -> None:
     assert NOTE in repr(gpuemu.why(folder / "k.yaml", only=["conflicts"]))
 
 
+@pytest.mark.slow
 def test_pytest_has_it_in_its_summary(folder: Path) -> None:
     (folder / "test_k.py").write_text("def test_k(gpu_kernel):\n    assert gpu_kernel('k.yaml').cycles\n")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_k.py"]

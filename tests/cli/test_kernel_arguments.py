@@ -98,6 +98,7 @@ def test_what_is_no_argument_is_refused_with_what_is(text: str, message: str) ->
     assert refusal(text).startswith(message)
 
 
+@pytest.mark.slow
 def test_a_structure_goes_to_its_kernel_and_its_buffers_come_back(source: str) -> None:
     ran = run(source, "--kernel", "fields", "--block", "64", "--arg", f"struct:{FIELDS}", "--save", "0.0=out.npy")
     assert ran.exit_code == 0, ran.exception
@@ -128,6 +129,7 @@ def test_a_file_without_fields_is_refused(content: str, tmp_path: Path) -> None:
         parse_argument(f"struct:{path}")
 
 
+@pytest.mark.slow
 def test_bf16_is_an_argument_and_what_is_expected_of_it_are_numbers_or_bits(source: str) -> None:
     np.save("numbers.npy", np.arange(32, dtype=np.float32) * 2 + 1)
     launch = ("--kernel", "twice", "--arg", "arange:bf16:32")
@@ -145,6 +147,7 @@ def test_bf16_is_an_argument_and_what_is_expected_of_it_are_numbers_or_bits(sour
     )
 
 
+@pytest.mark.slow
 def test_numbers_that_say_another_type_than_the_parameter_s_are_converted_as_in_c(source: str) -> None:
     ran = run(
         source, "--kernel", "sum", "--arg", "zeros:f32:32", "--arg", "i32:2", "--arg", "i64:3", "--save", "0=out.npy"
@@ -153,6 +156,7 @@ def test_numbers_that_say_another_type_than_the_parameter_s_are_converted_as_in_
     assert (np.load("out.npy") == 5).all()
 
 
+@pytest.mark.slow
 def test_without_arguments_only_what_may_be_a_pointer_gets_a_buffer(source: str) -> None:
     ran = run(source, "--kernel", "no_pointer")
     assert "no argument for no_pointer; --arg for each of its parameters, of 8, 8 (double) bytes, is right" in str(

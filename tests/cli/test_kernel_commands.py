@@ -82,6 +82,7 @@ def test_source_text_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "t.yaml").exists()
 
 
+@pytest.mark.slow
 def test_the_executor_tells_what_it_has_executed() -> None:
     counts: list[Callable[[], int]] = []
     trace = gpuemu.trace_kernel(

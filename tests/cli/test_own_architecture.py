@@ -41,12 +41,14 @@ def test_code_for_a_chip_without_a_file_runs_on_a_file_of_ones_own(folder: Path)
     assert said(folder, "run", "k.yaml", "--arch", "own.yaml").startswith("v2_shared_memory on own, code for sm_87\n")
 
 
+@pytest.mark.slow
 def test_check_takes_a_file_of_ones_own_for_what_it_looks_up_of_the_hardware(folder: Path) -> None:
     alone = said(folder, "check", "k.yaml")
     assert "note: controlcheck does not know the latencies of sm_87" in alone
     assert "latencies" not in said(folder, "check", "k.yaml", "--arch", "own.yaml")
 
 
+@pytest.mark.slow
 def test_a_source_is_compiled_for_the_chip_that_a_file_says_it_is(folder: Path) -> None:
     kernel = folder / "k.cu"
     kernel.write_text('extern "C" __global__ void k(int *o) { o[threadIdx.x] = threadIdx.x; }')

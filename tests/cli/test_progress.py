@@ -208,6 +208,7 @@ def run_of(arguments: list[str], terminal: bool) -> tuple[bytes, bytes]:
     return out, seen
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_the_bar_and_a_file_sees_none(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
     long_trace(60_000).write(path)
@@ -219,6 +220,7 @@ def test_a_terminal_sees_the_bar_and_a_file_sees_none(tmp_path: Path) -> None:
     assert watched == unwatched
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_the_bar_of_one_long_cta(tmp_path: Path) -> None:
     path = tmp_path / "long.cu"
     path.write_text(LONG_KERNEL)

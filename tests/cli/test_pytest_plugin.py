@@ -51,6 +51,7 @@ def pytest_says(project: Path, text: str, *options: str, ci: str = "") -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_kernel_without_conflicts_passes_and_one_with_them_fails_with_their_number(project: Path) -> None:
     text = """
 @pytest.mark.parametrize("pitch", [32, 33])
@@ -66,6 +67,7 @@ def test_tile(gpu_kernel, pitch):
     assert "<Result transpose on sm_89: " in said
 
 
+@pytest.mark.slow
 def test_hardware_comes_from_the_call_or_from_the_configuration_and_values_can_be_set(project: Path) -> None:
     (project / "pytest.ini").write_text("[pytest]\ngpuemu_arch = sm_90\n", encoding="utf-8")
     text = """
@@ -82,6 +84,7 @@ def test_trace(gpu_kernel):
     assert "2 passed" in pytest_says(project, text)
 
 
+@pytest.mark.slow
 def test_clock_values_that_a_kernel_saves_are_emulated_cycles(project: Path) -> None:
     source = """
 extern "C" __global__ void load(const unsigned *in, unsigned *cycles) {
@@ -102,6 +105,7 @@ def test_load(gpu_kernel):
     assert "1 passed" in pytest_says(project, text)
 
 
+@pytest.mark.slow
 def test_a_baseline_beside_the_test_is_written_holds_fails_and_is_renewed(project: Path) -> None:
     text = """
 def test_tile(gpu_kernel):
@@ -127,6 +131,7 @@ def test_tile(gpu_kernel):
     assert re.search(r"  excess_wavefronts: \{value: [1-9]\d+, allowed: 0\}\n", file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_not_there_and_a_kernel_that_does_wrong_say_what_is_right(project: Path) -> None:
     text = """
 def test_name(gpu_kernel):

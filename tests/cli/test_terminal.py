@@ -39,6 +39,7 @@ def test_control_characters_are_written_out_as_json_writes_them() -> None:
     assert "\n" not in str(Problem("a\nb", 1, "", "x\x1b", "y"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "how"),
     [
@@ -75,6 +76,7 @@ READ_IN_PART = [
 """Commands that print, each with its exit code."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "status"), READ_IN_PART, ids=[" ".join(words) for words, _ in READ_IN_PART])
 def test_a_reader_that_stops_early_is_no_error_and_changes_no_exit_code(
     words: list[str], status: int, tmp_path: Path
@@ -89,6 +91,7 @@ def test_a_reader_that_stops_early_is_no_error_and_changes_no_exit_code(
     assert status or done.stderr == ""
 
 
+@pytest.mark.slow
 def test_output_of_many_pieces_and_both_streams_in_one_pipe_end_quietly(tmp_path: Path) -> None:
     lines = "run v5_swizzle --page timeline --format json", "traces", "run no_such_trace"
     for line, status in zip(lines, (0, 0, 2), strict=True):
@@ -98,6 +101,7 @@ def test_output_of_many_pieces_and_both_streams_in_one_pipe_end_quietly(tmp_path
         assert (done.stdout, done.stderr) == (f"{status}\n", "")
 
 
+@pytest.mark.slow
 def test_a_verdict_does_not_turn_into_a_success_where_nobody_reads_it() -> None:
     words = ["run", "v2_shared_memory", "--fail-on", "cycles>0"]
     with open("/dev/full", "w") as stream:
@@ -105,6 +109,7 @@ def test_a_verdict_does_not_turn_into_a_success_where_nobody_reads_it() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_where_standard_error_takes_nothing_the_exit_code_says_it_all() -> None:
     with open("/dev/full", "w") as stream:
         for words, status in ((["run", "no_such_trace"], 2), (["traces"], 0)):
@@ -124,6 +129,7 @@ def evil_trace(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [["run"], ["run", "--page", "source"], ["run", "--format", "json"], ["why"], ["check"], ["run", "--no-such"],
@@ -156,6 +162,7 @@ def on_a_terminal(command: list[str], folder: Path, **environment: str) -> bytes
     return found
 
 
+@pytest.mark.slow
 def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> None:
     evil_trace(tmp_path)
     found = on_a_terminal([*GPUEMU, "run", f"{EVIL}.yaml"], tmp_path)
@@ -164,6 +171,7 @@ def test_on_a_terminal_styles_are_ours_and_names_bring_none(tmp_path: Path) -> N
     assert not any(one in found for one in (b"\x1b[31m", b"\x1b]", b"\x07", b"\xc2\x9b", b"\x7f"))
 
 
+@pytest.mark.slow
 def test_at_60_columns_no_line_is_wider_and_a_style_is_one(tmp_path: Path) -> None:
     words = [
         ["arch", "list"], ["arch", "show", "sm_89"], ["arch", "diff", "sm_80", "sm_89"], ["check", "v2_shared_memory"],

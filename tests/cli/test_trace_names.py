@@ -69,6 +69,7 @@ def excess(layout: str) -> dict[int, int]:
     return {r[name]: r["excess_wavefronts"] for r in json.loads(ran.stdout)}
 
 
+@pytest.mark.slow
 def test_a_macro_names_a_pitch_which_sweep_varies(kernel: str) -> None:
     ran = invoke("trace", kernel, "--kernel", "columns", "--name", "pitch=PITCH:33,35,40", "-o", "t.yaml")
     assert ran.exit_code == 0, ran.output
@@ -82,6 +83,7 @@ def test_a_macro_names_a_pitch_which_sweep_varies(kernel: str) -> None:
     assert sum(row["bank_conflicts"] for row in there["shared_memory"]) == found[32]
 
 
+@pytest.mark.slow
 def test_an_argument_names_a_pitch_and_sizes_go_with_it(kernel: str) -> None:
     ran = invoke(
         "trace", kernel, "--kernel", "at_run_time", "--arg", "zeros:f32:32", "--arg", "33",
@@ -94,6 +96,7 @@ def test_an_argument_names_a_pitch_and_sizes_go_with_it(kernel: str) -> None:
     assert excess("layout.pitch=32,33") == {32: 62, 33: 0}
 
 
+@pytest.mark.slow
 def test_a_swizzle_is_found_from_a_recording_without_it(kernel: str) -> None:
     ran = invoke("trace", kernel, "--kernel", "rows", "--name", "swizzle=MASK:0", "-o", "t.yaml")
     assert ran.exit_code == 0, ran.output

@@ -45,6 +45,7 @@ def test_a_written_trace_runs_by_its_file_or_from_a_list(run) -> None:
     assert run("run", "v2.traceg", "--fail-on", "excess_wavefronts>0").exit_code == 1
 
 
+@pytest.mark.slow
 def test_every_form_and_page_takes_one(run) -> None:
     data = json.loads(run("run", "v2.traceg", "--format", "json").stdout)
     assert data["dependences"] == "register_scoreboard"
@@ -57,6 +58,7 @@ def test_every_form_and_page_takes_one(run) -> None:
     assert ACCEL_SIM in Path("v2.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_studies_take_one(run) -> None:
     assert "gpuemu run v2.traceg --set" in " ".join(run("why", "v2.traceg").stdout.split())
     named = run("why", "kernelslist.g", "--kernel", "v2").stdout

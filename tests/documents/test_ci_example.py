@@ -46,6 +46,7 @@ def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command_line, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_each_step_passes_and_leaves_what_the_next_ones_take(project: Path) -> None:
     commands = [step["run"] for step in steps(project) if "run" in step]
     install, *others = commands
@@ -60,6 +61,7 @@ def test_each_step_passes_and_leaves_what_the_next_ones_take(project: Path) -> N
     assert reports["tile.xml"].get("failures") == "0"
 
 
+@pytest.mark.slow
 def test_a_kernel_that_got_worse_fails_with_the_same_workflow(project: Path) -> None:
     source = project / "kernels" / "tile.cu"
     source.write_text(

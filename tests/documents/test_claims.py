@@ -29,6 +29,7 @@ claim, claims, measured, port_study = (tool(name) for name in ("claim", "claims"
 CHECKS = {c.number: c.check for c in claim.CLAIMS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["claims", "port_study"])
 def test_writing_the_page_again_changes_nothing(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -53,6 +54,7 @@ def test_every_claim_has_a_number_of_its_own_and_one_of_four_verdicts() -> None:
     assert counts == {"A": 12, "B": 4, "C": 7, "D": 24, "E": 13}
 
 
+@pytest.mark.slow
 def test_every_shipped_kernel_is_in_the_page() -> None:
     page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
     for trace in (ROOT / "traces").glob("*.yaml"):
@@ -118,6 +120,7 @@ def test_times_allow_a_topology_that_is_off_by_no_more_than_said(monkeypatch: py
         assert port_study.times_allow("unified:1") is allowed
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_port_study_is_printed_by_its_command() -> None:
     page = (ROOT / "docs" / "ports.md").read_text(encoding="utf-8")
     row = re.search(r"^\| port_rw_128_w8 \| 33852 \| (\d+) \| \d+ \| (\d+) \|", page, re.MULTILINE)

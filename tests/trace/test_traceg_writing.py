@@ -176,6 +176,7 @@ def shared_wavefronts(trace: Trace, arch: gpuemu.Architecture) -> list[tuple[Row
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in resources.names("traces") if "/" not in n or "gemm" in n])
 def test_shared_wavefronts_of_the_examples_are_the_same_afterwards(name: str, tmp_path: Path) -> None:
     trace = gpuemu.load_trace(name)

@@ -135,6 +135,7 @@ def test_the_latency_of_ctas_that_follow_each_other_in_one_place_adds_up():
     assert bounds(result)["latency of one warp"] == 30
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40,
     deadline=None,

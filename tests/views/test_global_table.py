@@ -66,6 +66,7 @@ def test_what_l1_had_is_what_its_loads_asked_for_and_did_not_come_from_beyond():
     assert "8 sectors came from L2 or DRAM, 4 went there" in shown
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

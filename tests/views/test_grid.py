@@ -52,6 +52,7 @@ def report(*options: str) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_the_report_says_how_long_the_whole_launch_takes_on_the_chip_that_was_chosen():
     small, cycles = report(), json.loads(report("--format", "json"))["cycles"]
     start = round(1500 * 2.535)  # nobody measured it on this chip

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("GPUEMU_SHARED") or ROOT.parent / "shared") / "hopper"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transpose_tma_64_w4", "tma_64x64x64_w4"])
 def test_maps_made_on_the_device_are_fetched_by_what_writes_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The exchange that writes a tensor map to memory brings its four sectors back."""

@@ -34,12 +34,14 @@ def notes(tmp_path: Path, kernel: str, **told: object) -> list[str]:
     return [note for note in gpuemu.run(trace, "sm_90").notes if SAID in note]
 
 
+@pytest.mark.slow
 def test_ctas_that_took_the_work_of_others_from_a_queue_are_named(tmp_path: Path) -> None:
     (note,) = notes(tmp_path, "queue")
     assert note.startswith("a CTA takes what ATOMG at 0x")
     assert notes(tmp_path, "queue", timed_only=True) == []
 
 
+@pytest.mark.slow
 def test_each_cta_gets_its_turns_of_what_a_word_hands_out_where_others_do_not_execute(tmp_path: Path) -> None:
     """Of 1,000 tiles and 132 CTAs each takes 7 or 8, and looks once more."""
     (tmp_path / "queue.cu").write_text(QUEUE)
@@ -54,6 +56,7 @@ def test_each_cta_gets_its_turns_of_what_a_word_hands_out_where_others_do_not_ex
     assert any("all CTAs get as many turns" in note for note in result.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "ctas"), [("queue", range(300)), ("last", [0])])
 def test_nobody_else_is(kernel: str, ctas: list[int], tmp_path: Path) -> None:
     assert notes(tmp_path, kernel, ctas=ctas) == []

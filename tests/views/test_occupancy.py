@@ -47,6 +47,7 @@ def test_occupancy_is_what_fits_and_what_was_there():
     assert occupancy.achieved_warps == pytest.approx(4.0)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -77,6 +77,7 @@ def test_its_data_are_those_of_the_result_and_of_the_source_page(v2):
     assert {name: sum(bins) for name, bins in data["over_time"]["cycles"].items()} == dict(v2.stalls)
 
 
+@pytest.mark.slow
 def test_the_timeline_has_every_issue_and_leaves_whole_warps_out(v2, monkeypatch):
     result = gpuemu.run("toy_transpose_plain", "sm_89")
     (warp,) = data_of(as_html(result))["timeline"]["warps"]
@@ -138,6 +139,7 @@ def test_names_are_escaped_wherever_they_come_from(v2):
     assert data_of(page)["lines"][0]["Source"] == SAY
 
 
+@pytest.mark.slow
 def test_a_tile_loop_of_17500_instructions_stays_below_five_megabytes():
     trace = gpuemu.load_trace("gemm_tile_plain")
     warps = tuple(
@@ -166,6 +168,7 @@ def test_source_text_is_that_of_files_which_are_given(v2, tmp_path):
     assert "does not say which source lines" not in as_html(result)
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_text_of_a_kernel_and_of_folders_named(tmp_path):
     (tmp_path / "mma.hpp").write_text("// mine\n" * 600, encoding="utf-8")
     source, out = ROOT / "traces" / "src" / "v2_shared_memory.cu", tmp_path / "v2.html"
@@ -218,6 +221,7 @@ def cells(page: str) -> list[list[str]]:
     return [[unescape(re.sub(r"<[^>]+>", "", cell)) for cell in row] for row in plain]
 
 
+@pytest.mark.slow
 def test_on_request_the_report_has_what_each_cause_costs(tmp_path):
     file = tmp_path / "v2.html"
     words = ["run", "v2_shared_memory", "--arch", "sm_89", "--set", "shared_memory.banks=16"]
@@ -343,6 +347,7 @@ def test_colours_of_stall_reasons_are_told_apart_by_all(v2, seen):
         assert min(max((light(c) + 0.05) / 0.05, 1.05 / (light(c) + 0.05)) for c in colours) >= 4.5
 
 
+@pytest.mark.slow
 def test_another_run_stands_beside_this_one_on_request(v2, tmp_path):
     other = gpuemu.run("v5_swizzle", "sm_89")
     v2.to_html(tmp_path / "both.html", beside=other)

@@ -51,6 +51,7 @@ def test_causes_in_the_table_are_causes_of_why():
     assert {cause for of in OWNERS.values() for cause in of.causes} - known == {"pipe"}  # with the name of each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "arch"),
     [("written_straight", "sm_86"), ("v2_shared_memory", "sm_89"), ("transpose_plain", "sm_89"),

@@ -16,6 +16,7 @@ from gpuemu.views.accesses import pitch_bytes, shared_patterns
 from gpuemu.views.source import instructions
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -25,6 +25,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -203,6 +204,7 @@ extern "C" __global__ void part(int *out) {
 """
 
 
+@pytest.mark.slow
 def test_threads_that_went_another_way_are_not_counted(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(DIVERGED, encoding="utf-8")
     recorded = gpuemu.trace_kernel(tmp_path / "k.cu", block=(40, 1, 1), args=[np.zeros(40, np.int32)], arch="sm_89")
@@ -215,6 +217,7 @@ def test_threads_that_went_another_way_are_not_counted(tmp_path: Path) -> None:
         assert sum(row.thread_executed for row in rows) == result.counters["smsp__thread_inst_executed.sum"]
 
 
+@pytest.mark.slow
 def test_source_and_threads_of_a_trace_come_back(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(DIVERGED, encoding="utf-8")
     recorded = gpuemu.trace_kernel(tmp_path / "k.cu", block=(40, 1, 1), args=[np.zeros(40, np.int32)], arch="sm_89")

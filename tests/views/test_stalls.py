@@ -45,6 +45,7 @@ class Watched:
                 self.closed.add((c, number, now))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60,
     deadline=None,

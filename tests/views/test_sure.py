@@ -58,6 +58,7 @@ def test_a_value_taken_over_lies_within_what_known_chips_have() -> None:
     assert (low, high) == (211, 275)
 
 
+@pytest.mark.slow
 def test_a_file_says_between_what_its_sources_have_a_value(tmp_path: Path) -> None:
     entry = "{value: 16, status: published, source: LAB, confidence: C, range: [16, 19]}"
     arch = gpuemu.load_arch(file_of(tmp_path, f"operations: {{fp64: {{issue_interval_cycles: {entry}}}}}"))
@@ -77,6 +78,7 @@ def result() -> gpuemu.Result:
     return gpuemu.run("v5_swizzle", "sm_89")
 
 
+@pytest.mark.slow
 def test_a_run_says_what_matters_most_and_what_settles_it(result: gpuemu.Result) -> None:
     sure = result.sure()
     assert sure.lowest < sure.low < result.cycles < sure.high < sure.highest

@@ -25,6 +25,7 @@ def test_every_line_fits_and_no_number_is_cut(columns: int) -> None:
     assert {reason for reason, cycles in result.stalls.items() if cycles} <= set(words)  # each has its one name
 
 
+@pytest.mark.slow
 def test_warps_have_the_reasons_that_took_most_and_the_sum_of_the_others() -> None:
     result = gpuemu.run("gemm_tile_plain", "sm_89")
     lines = [line for _, line in report(result, 100)]
@@ -65,6 +66,7 @@ def test_the_verdict_is_in_words_and_the_last_line_names_what_to_ask_next() -> N
     assert "Next" not in "".join(line for _, line in report(gpuemu.run("v2_shared_memory", "sm_89")))
 
 
+@pytest.mark.slow
 def test_a_run_of_a_part_of_the_grid_says_how_many_of_it_were_timed() -> None:
     trace = gpuemu.trace_kernel(
         KERNELS, "reduction_plain", grid=6, block=256, args=arguments(), ctas=[0, 1], arch="sm_89"

@@ -35,6 +35,7 @@ def drawn(result: gpuemu.Result, columns: int = 200, **window) -> list[str]:
     return [line[33:] for line in text if line[:4].isalnum() and line[4:5] == " " and "warp" not in line[:5]]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -96,6 +97,7 @@ def test_the_drain_is_drawn_behind_the_last_instruction():
     assert drawn(result, start=last + left + 1, cycles=4) == ["R"]
 
 
+@pytest.mark.slow
 def test_the_page_is_as_wide_as_told_and_reads_as_its_module_says():
     shown = page("--from", "519", "--cycles", "47")
     sample = timeline_text.__doc__.partition("among others,\n\n")[2].partition("\n\nHow to read it")[0]
@@ -170,6 +172,7 @@ def events(result: gpuemu.Result) -> list[dict]:
     return json.loads(as_perfetto(result))["traceEvents"]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15, deadline=None, derandomize=True, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -203,6 +206,7 @@ def test_an_instruction_s_text_is_there_once_an_issue(tmp_path):
     assert gzip.decompress(file.read_bytes()).decode() == as_perfetto(gpuemu.run("v2_shared_memory"))
 
 
+@pytest.mark.slow
 def test_units_are_tracks_and_every_track_has_a_name():
     result = gpuemu.run("gemm_tile_plain", "sm_89")
     found = events(result)

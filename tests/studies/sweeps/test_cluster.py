@@ -34,12 +34,14 @@ def pids(cluster: Any) -> list[int]:
     return sorted(nanny.pid for nanny in cluster.workers.values())
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_what_this_process_gives(cluster: Any) -> None:
     traces = ["v2_shared_memory", "v5_swizzle"]
     there = gpuemu.sweep(traces, {"shared_memory.banks": [16, 32, 64]}, cluster=cluster.scheduler_address)
     assert there == gpuemu.sweep(traces, {"shared_memory.banks": [16, 32, 64]}, jobs=1)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_sweep_costs_no_result(cluster: Any, tmp_path) -> None:
     before = pids(cluster)
     killed: list[tuple[int, int]] = []
@@ -74,6 +76,7 @@ def test_a_worker_with_another_version_is_refused(cluster: Any, monkeypatch: pyt
     ]
 
 
+@pytest.mark.slow
 def test_a_local_cluster_is_started_and_ended(refused) -> None:
     found = gpuemu.sweep("v5_swizzle", {"shared_memory.banks": [16, 32, 64]}, cluster="local:2")
     assert found == gpuemu.sweep("v5_swizzle", {"shared_memory.banks": [16, 32, 64]}, jobs=1)

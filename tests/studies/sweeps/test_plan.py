@@ -175,6 +175,7 @@ def test_hardware_that_refuses_a_value_is_named_among_several(refused) -> None:
 LATENCY = st.integers(1, 45)
 
 
+@pytest.mark.slow
 @given(
     shared=st.lists(LATENCY, min_size=1, max_size=3, unique=True),
     queue=st.lists(LATENCY, min_size=1, max_size=3, unique=True),
@@ -215,6 +216,7 @@ def test_a_plan_is_accepted_just_if_every_one_of_its_points_is(shared, queue, sh
 # Large grids.
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_points_are_planned_at_once(tile_file: str) -> None:
     grid = study(
         "v5_swizzle", shared_memory__latency_cycles=list(range(30, 230)), mio__queue_entries=list(range(1, 251)),
@@ -232,6 +234,7 @@ def test_a_hundred_thousand_points_are_planned_at_once(tile_file: str) -> None:
     assert time.process_time() - start < 3
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_mistakes_are_refused_at_once(refused) -> None:
     many = list(range(200_000, 300_000))
     for asked in (

@@ -127,6 +127,7 @@ def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) ->
         gpuemu.why("v2_shared_memory", "sm_89", only=["conflict"])
 
 
+@pytest.mark.slow
 def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     trace = gpuemu.load_trace("v2_shared_memory")
     lines_of = {22: 7, 23: 7, 29: 9, 30: 9, 31: 10, 32: 10}
@@ -150,6 +151,7 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
         gpuemu.why(trace, "sm_89", by="warp")
 
 
+@pytest.mark.slow
 def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Answer) -> None:
     seen: list[tuple[int, int]] = []
     answer = gpuemu.why(
@@ -161,6 +163,7 @@ def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Ans
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
+@pytest.mark.slow
 def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_timed() -> None:
     answer = gpuemu.why("transpose_v16", "sm_89")
     found = [r for r in answer.rows if r.cause.name.startswith("sectors")]
@@ -168,6 +171,7 @@ def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_
     assert all(r.cause.rule == "Uncoalesced Global Accesses" for r in found)
 
 
+@pytest.mark.slow
 def test_a_long_unrolled_kernel_has_no_more_runs_than_a_minute_allows() -> None:
     causes = causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)
     places = [cause for cause in causes if cause.name.startswith("conflicts@")]
@@ -199,6 +203,7 @@ def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> No
     assert tight.code == f"// {swizzle}"
 
 
+@pytest.mark.slow
 def test_the_two_operands_of_a_tile_kernel_get_their_layouts() -> None:
     causes = {cause.name: cause for cause in causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)}
     assert causes["tile@0x0"].simulated == "Swizzle<2,3,3> for the 128x32 f16 tile at shared byte 0"
@@ -265,6 +270,7 @@ def test_rows_that_gain_a_hundredth_are_shown_the_others_counted_or_shown_with_a
     assert "Combine the largest in pairs: --pairs" not in text
 
 
+@pytest.mark.slow
 def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
     options = LaunchOptions(kernel="k", grid=(2, 1, 1), args=("zeros:f32:4", "7"), zero_shared=True, save=("0=x",))
     words = command_words("k.cu", "sm_80", ("mio.queue_entries=9",), options)
@@ -295,6 +301,7 @@ def test_stall_reasons_have_the_headings_of_the_profilers_messages() -> None:
     assert all(f"| `{name}` | {rule} |" in table for name, rule in rules.items())
 
 
+@pytest.mark.slow
 def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
