@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
-from gpuemu.base.errors import GpuemuError
+from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.sass.again import Repeat
 from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import cluster_size, notes_of
@@ -53,6 +53,12 @@ from gpuemu.trace.row_table import joined_sources
 
 _STACK_ALIGNMENT = 16
 """Bytes to which a thread's stack is rounded up."""
+
+
+class KernelFaultError(GpuemuError):
+    """What a kernel must not do. `cause` is the executor's own error."""
+
+    cause: ExecutionError | None = None
 
 
 def execute_launch(
@@ -296,7 +302,9 @@ def _called_from(function: DecodedFunction, offset: int) -> str:
     return "".join(f", called at {file}:{line}" for file, line in function.call_sites(offset))
 
 
-def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch) -> GpuemuError:
+def _explained(
+    error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch
+) -> KernelFaultError:
     """The error as a kernel's author wants it: source line, instruction, CTA, warp, lane."""
     instruction = error.instruction
     source = as_given(function.source_line(instruction.offset), file)
@@ -307,6 +315,7 @@ def _explained(error: ExecutionError, function: DecodedFunction, file: str, cta:
         thread = error.lane
         where += f", warp {error.lane // WARP}, lane {error.lane % WARP}"
         where += f", thread ({thread % x}, {thread // x % y}, {thread // (x * y)})"
-    if source is not None:
-        return GpuemuError.one(source[0], source[1], where, error.found, error.right)
-    return GpuemuError.one(file, None, where, error.found, error.right)
+    named, line = (file, None) if source is None else source
+    explained = KernelFaultError([Problem(named, line, where, error.found, error.right)])
+    explained.cause = error
+    return explained

@@ -9,7 +9,7 @@ from gpuemu.isa.warp import LANES
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
-    from gpuemu.trace.model import Trace
+    from gpuemu.trace.model import Launch, Trace
 
 
 def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
@@ -37,33 +37,45 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
             f"{arch.name} gives a CTA up to {shared.max_bytes_per_cta}",
         )
     warps = launch.warps_per_cta
-
-    registers = units(launch.registers_per_thread * LANES, sm.register_allocation_unit)
-    bytes_taken = shared_bytes_taken(trace, arch)
-    warps_with_registers = sm.sub_cores * (sm.registers // sm.sub_cores // registers) if registers else sm.max_warps
-    limits = {
-        "warps": sm.max_warps // warps,
-        "CTAs": sm.max_ctas,
-        "registers": warps_with_registers // warps if registers else sm.max_ctas,
-        "shared memory": shared.capacity_bytes // bytes_taken if bytes_taken else sm.max_ctas,
-    }
+    limits = limits_of(launch, arch)
     if limits["registers"] == 0:
         refuse(
             "registers_per_thread",
-            f"{warps} warps of {registers} registers",
-            f"the SM has registers for {warps_with_registers} such warps",
+            f"{warps} warps of {units(launch.registers_per_thread * LANES, sm.register_allocation_unit)} registers",
+            f"the SM has registers for {_warps_with_registers(launch, arch)} such warps",
         )
     if limits["warps"] == 0:
         refuse("block", f"{warps} warps", f"the SM holds {sm.max_warps}")
     if limits["shared memory"] == 0 and not problems:
         refuse(
             "dynamic_shared_bytes",
-            f"{bytes_taken} bytes with the reserved ones",
+            f"{shared_bytes_taken(trace, arch)} bytes with the reserved ones",
             f"the SM has {shared.capacity_bytes}",
         )
     if problems:
         raise GpuemuError(problems)
     return limits
+
+
+def limits_of(launch: Launch, arch: Architecture) -> dict[str, int]:
+    """As `residency`, with 0 for a limit that forbids even one CTA."""
+    sm, shared = arch.sm, arch.shared_memory
+    warps = launch.warps_per_cta
+    bytes_taken = units(launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
+    return {
+        "warps": sm.max_warps // warps,
+        "CTAs": sm.max_ctas,
+        "registers": _warps_with_registers(launch, arch) // warps if launch.registers_per_thread else sm.max_ctas,
+        "shared memory": shared.capacity_bytes // bytes_taken if bytes_taken else sm.max_ctas,
+    }
+
+
+def _warps_with_registers(launch: Launch, arch: Architecture) -> int:
+    """How many warps the SM has registers for."""
+    registers = units(launch.registers_per_thread * LANES, arch.sm.register_allocation_unit)
+    if not registers:
+        return arch.sm.max_warps
+    return arch.sm.sub_cores * (arch.sm.registers // arch.sm.sub_cores // registers)
 
 
 def units(amount: int, unit: int) -> int:

@@ -150,7 +150,7 @@ def cubin(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_an_image_is_a_fat_binary_or_a_cubin(cubin: bytes) -> None:
     fat = container(entry("cubin", 75, b"none"), entry("cubin", 80, zstandard.compress(cubin), 0x8000, len(cubin)))
     for image in (cubin, fat):
-        assert [*load_image(image, "a.out", (8, 6)).kernels] == ["_Z1kPi"]
+        assert [*load_image(image, "a.out", (8, 6)).cubin.kernels] == ["_Z1kPi"]
     with pytest.raises(NoImageError, match=r"no code for sm_90 \(sm_75, sm_80 is there\)"):
         load_image(fat, "a.out", (9, 0))
 
@@ -196,7 +196,7 @@ def built(folder: Path, sources: tuple[str, ...], options: str) -> Path:
 
 def loaded(image: bytes, capability: tuple[int, int]) -> Cubin | None:
     try:
-        return load_image(image, "main", capability)
+        return load_image(image, "main", capability).cubin
     except NoImageError:
         return None
 
@@ -228,7 +228,7 @@ def test_ptx_text_is_assembled_for_the_gpu_and_kept(tmp_path: Path, monkeypatch:
     subprocess.run(["nvcc", "-ptx", "-arch=sm_90a", "k.cu"], cwd=tmp_path, check=True)
     text = (tmp_path / "k.ptx").read_bytes()
     for ending in (b"", b"\0"):
-        assert load_image(text + ending, "k", (9, 0)).arch == "sm_90"
+        assert load_image(text + ending, "k", (9, 0)).cubin.arch == "sm_90"
     monkeypatch.setattr(images.assembled.__globals__["subprocess"], "run", None)
-    assert load_image(text, "k", (9, 0)).arch == "sm_90"
+    assert load_image(text, "k", (9, 0)).cubin.arch == "sm_90"
     assert fat_binary.MAGIC not in text

@@ -47,6 +47,8 @@ class ExecutionError(RuntimeError):
     """What check calls it; "" for what has no name of its own."""
     stuck: tuple[tuple[Instruction, NDArray[np.bool_]], ...] = ()
     """Where lanes wait for others of their warps for ever, and which: those at a WARPSYNC first."""
+    is_assertion = False
+    """Whether it is a failed assert()."""
     waits: tuple[Any, ...] = ()
     """Of lanes that wait at mbarriers for ever: semantics.mbarrier_waits.Wait, the most telling first."""
 

@@ -122,7 +122,9 @@ class SystemCalls:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
         message, file, function = (self._string(site, self._pair(k, lane), lane) for k in (4, 6, 10))
         found = f"the failed assertion '{message}' in {file}:{self._word(8, lane)}, {function}"
-        raise ExecutionError(site.instruction, lane, found, "an assertion that holds is right")
+        error = ExecutionError(site.instruction, lane, found, "an assertion that holds is right")
+        error.is_assertion = True
+        raise error
 
     def _allocate(self, site: Site, lane: int) -> None:
         """void *malloc(size_t size): a block of the heap; null where the heap is full.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.sass.image.cubin import Cubin, read_cubin
@@ -18,11 +19,19 @@ from gpuemu.sass.tools.toolchain import assembled, linked
 _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
 
 
+@dataclass(frozen=True)
+class LoadedImage:
+    """The code that an image has for a GPU. `ptx_version`: the compute capability times ten that its PTX is for."""
+
+    cubin: Cubin
+    ptx_version: int
+
+
 class NoImageError(GpuemuError):
     """Code for other GPUs only: cudaErrorNoKernelImageForDevice."""
 
 
-def load_image(content: bytes, file: str, capability: tuple[int, int]) -> Cubin:
+def load_image(content: bytes, file: str, capability: tuple[int, int]) -> LoadedImage:
     """The cubin of an image for a GPU of this compute capability; `file` is what messages call it.
 
     A fat binary's entry is chosen by `choose`. Where its first container has none, as in a program that was compiled
@@ -33,16 +42,25 @@ def load_image(content: bytes, file: str, capability: tuple[int, int]) -> Cubin:
         first, *others = read_containers(content, file)
         entry = choose(first, capability)
         if entry is not None:
-            return read_cubin(_machine_code(entry, capability), file)
+            return LoadedImage(read_cubin(_machine_code(entry, capability), file), _version(entry.capability))
         chosen = [choose(entries, capability) for entries in others]
         parts = [one for one in chosen if one is not None]
         if not parts or len(parts) < len(others):
             raise _no_image(file, [entry for entries in (first, *others) for entry in entries], capability)
         arch = _name(capability, max(one.suffix for one in parts))
-        return read_cubin(linked([_machine_code(one, capability) for one in parts], file, arch), file)
+        cubin = read_cubin(linked([_machine_code(one, capability) for one in parts], file, arch), file)
+        return LoadedImage(cubin, _version(min(one.capability for one in parts)))
     if content.startswith(ELF):
-        return read_cubin(content, file)
-    return read_cubin(_assembled(content.rstrip(b"\0"), file, capability, ()), file)
+        cubin = read_cubin(content, file)
+        return LoadedImage(cubin, int(cubin.arch.removeprefix("sm_")))
+    text = content.rstrip(b"\0")
+    target = _TARGET.search(text)
+    cubin = read_cubin(_assembled(text, file, capability, ()), file)
+    return LoadedImage(cubin, int(target[1]) if target else _version(capability))
+
+
+def _version(capability: tuple[int, int]) -> int:
+    return 10 * capability[0] + capability[1]
 
 
 def _machine_code(entry: FatEntry, capability: tuple[int, int]) -> bytes:
@@ -59,10 +77,10 @@ def _assembled(ptx: bytes, file: str, capability: tuple[int, int], options: Iter
 
 
 def _name(capability: tuple[int, int], suffix: str) -> str:
-    return f"sm_{10 * capability[0] + capability[1]}{suffix}"
+    return f"sm_{_version(capability)}{suffix}"
 
 
 def _no_image(file: str, entries: Iterable[FatEntry], capability: tuple[int, int]) -> NoImageError:
     there = dict.fromkeys(f"PTX for {e.name}" if e.kind == "ptx" else e.name for e in entries)
-    found = f"no code for sm_{10 * capability[0] + capability[1]} ({', '.join(there) or 'none at all'} is there)"
+    found = f"no code for {_name(capability, '')} ({', '.join(there) or 'none at all'} is there)"
     return NoImageError([Problem(file, None, "", found, f"build it with nvcc -arch={_name(capability, '')}")])
