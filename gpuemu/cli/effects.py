@@ -65,6 +65,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "why": (*(Rule(name, _ONE_RUN) for name in ("everything", "pairs", "jobs")), _EXPECTED),
     "check": (Rule("everything", _TEXT),),
     "trace": (_EXPECTED,),
+    "exec": (Rule("error_exitcode", {"checked": GIVEN}, right="Add --check"),),
     "compare": (Rule("everything", _TEXT),),
     "diff": (
         Rule("arch_name", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),

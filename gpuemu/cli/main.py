@@ -20,6 +20,7 @@ MORE_MEMORY = "Choose a smaller launch or input, or raise the memory limit (ulim
 SECTIONS = {
     "Analyze": {
         "run": "Simulate a kernel: duration, stalls, bank conflicts.",
+        "exec": "Run a CUDA program on an emulated GPU.",
         "why": "Show what each cause costs, by simulating without it.",
         "check": "Find races, barrier errors and memory errors.",
         "diff": "Compare two results.",

@@ -22,6 +22,7 @@ ALWAYS = {
     "trace": "kernel_file arch_name output",
     "rank": "files arch_names chips settings varied call kernel grid block shared args top form output jobs cluster again expected define include compiler_flags",
     "judge": "kernels against arch_names chips draws seed budget seconds memory jobs output define include compiler_flags",
+    "exec": "arch_name chip settings pattern launches seconds checked asked folder form output command",
     "triton": "arch_name chip settings untimed checked listed page script words",
     "diff": "output a b everything form allowed",
     "compare": "trace arch_name caches chip settings profile wanted tolerances form output",

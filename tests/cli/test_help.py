@@ -17,12 +17,57 @@ from gpuemu.cli.help import GROUPS, Explained
 from gpuemu.cli.main import COMMANDS, SECTIONS, cli
 
 MOST_LETTERS, MOST_EXAMPLES = 69, 4
-VERBS = {
-    "Add", "Allow", "Also", "Apply", "Change", "Check", "Choose", "Compare", "Compile", "Create", "Define",
-    "Describe", "Draw", "Estimate", "Execute", "Exit", "Find", "Give", "Group", "Judge", "Keep", "Launch",
-    "List", "Measure", "Name", "Pass", "Rank", "Read", "Record", "Remove", "Reserve", "Run", "Save", "Search",
-    "Set", "Show", "Simulate", "Sort", "Start", "Stop", "Store", "Time", "Use", "Vary", "Verify", "Write",
-}  # fmt: skip
+VERBS = set(
+    [
+        "Add",
+        "Allow",
+        "Also",
+        "Apply",
+        "Change",
+        "Check",
+        "Choose",
+        "Compare",
+        "Compile",
+        "Create",
+        "Define",
+        "Describe",
+        "Draw",
+        "Estimate",
+        "Execute",
+        "Exit",
+        "Find",
+        "Fold",
+        "Give",
+        "Group",
+        "Judge",
+        "Keep",
+        "Launch",
+        "List",
+        "Measure",
+        "Name",
+        "Pass",
+        "Rank",
+        "Read",
+        "Record",
+        "Remove",
+        "Reserve",
+        "Run",
+        "Save",
+        "Search",
+        "Set",
+        "Show",
+        "Simulate",
+        "Sort",
+        "Start",
+        "Stop",
+        "Store",
+        "Time",
+        "Use",
+        "Vary",
+        "Verify",
+        "Write",
+    ]
+)
 """First words of sentences that tell the program what to do."""
 
 

@@ -1,0 +1,119 @@
+"""Executes the launches of a program, and times them: the one place here that calls the executor and the emulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.chip.tracing import execute_launch
+from gpuemu.emulate import run
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.launch_config import LaunchConfig, Listeners
+from gpuemu.sass.machine.memory import Device
+from gpuemu.trace.lines import texts_of
+from gpuemu.trace.model import Trace
+from gpuemu.views.result import Result
+
+BUDGET = 10_000_000_000
+"""Warp instructions of a CTA before a kernel counts as endless."""
+
+Sizes = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A launch, ready to be executed: `arguments` are the bytes of each parameter."""
+
+    cubin: Cubin
+    kernel: str
+    grid: Sizes
+    block: Sizes
+    cluster: Sizes | None
+    dynamic_shared_bytes: int
+    arguments: tuple[bytes, ...]
+    stack_bytes: int
+    sections: dict[str, NDArray[np.uint8]] = field(repr=False, default_factory=dict)
+
+    @property
+    def source_name(self) -> str:
+        return self.cubin.kernel(self.kernel).source_name
+
+    @property
+    def ctas(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def prints(self) -> bool:
+        """Whether its module has printf."""
+        return "vprintf" in self.cubin.undefined_functions
+
+    def config(self, arch: Architecture, arrays: dict[int, NDArray[np.uint8]], timed_only: bool) -> LaunchConfig:
+        """The launch with the device's memory."""
+        return LaunchConfig(
+            self.cubin, self.kernel, self.grid, self.block, self.cluster, self.dynamic_shared_bytes, self.arguments,
+            arch=arch, timed_only=timed_only, budget=BUDGET, stack_bytes=self.stack_bytes, zero_shared=True,
+            device=Device(arrays, self.sections),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a launch takes. `elapsed_cycles` are the profiler's sm__cycles_elapsed.max."""
+
+    elapsed_cycles: int
+    nanoseconds: float
+    limited_by: str
+    result: Result | None = field(repr=False)
+    """The run; None for a time that was scaled."""
+
+    def scaled(self, factor: float) -> Timing:
+        """The time of a launch that executes so many times the instructions."""
+        cycles = round(self.elapsed_cycles * factor)
+        return Timing(cycles, self.nanoseconds * factor, self.limited_by, None)
+
+
+@dataclass
+class Heard:
+    """What is told of an execution: the text of printf, and how far it is."""
+
+    progress: Callable[[int, int], None] | None = None
+    printed: list[str] = field(default_factory=list)
+    instructions: Callable[[], int] = lambda: 0
+
+    def watch(self, count: Callable[[], int]) -> None:
+        self.instructions = count
+
+
+def execute(
+    job: Job, arch: Architecture, arrays: dict[int, NDArray[np.uint8]], heard: Heard, *, record: bool, timed_only: bool
+) -> Trace:
+    """Execute a launch in the program's memory. Raises GpuemuError.
+
+    `record`: take down what timing needs. `timed_only`: only the CTAs that are timed execute.
+    """
+    config = job.config(arch, arrays, timed_only)
+    if not record:
+        config = replace(config, ctas=())
+    return execute_launch(config, Listeners(heard.printed.append, heard.progress, heard.watch))
+
+
+def time(trace: Trace, arch: Architecture) -> Timing:
+    """What the launch of a trace takes on the chip. Raises GpuemuError."""
+    texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])
+    result = run(replace(trace, source_text=texts), arch)
+    whole: Any = result.grid.whole
+    assert whole is not None
+    return Timing(whole.elapsed, whole.elapsed * 1000 / arch.chips[arch.chip].clock_mhz, result.limited_by, result)
+
+
+def executed_ctas(trace: Trace) -> int:
+    """How many CTAs of a launch were recorded: those that are timed, and the sample beside them."""
+    parts = [trace] if trace.sample is None else [trace, trace.sample.others]
+    return len({warp.cta for part in parts for warp in part.warps})

@@ -1,0 +1,314 @@
+"""Which launches execute, repeat earlier ones or wait until somebody reads their results, and which are timed.
+
+A launch is of the same kind as an earlier one if kernel, configuration and all argument bytes except pointers are
+equal. gpuemu times the first launch of each kind, and again where launches of a kind execute different numbers of
+instructions. From the third on, launches of a kind wait: they execute when the program reads memory that they reach.
+If it ends before, they never do, and are "sampled".
+"""
+
+from __future__ import annotations
+
+import sys
+import time as clock
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.programs import executing, protocol
+from gpuemu.programs.executing import Heard, Job, Timing
+from gpuemu.programs.journal import Journal, LaunchRecord
+from gpuemu.programs.memory import Allocation, words_without_pointers
+from gpuemu.programs.protocol import DeviceError
+from gpuemu.programs.repeats import Repeats
+from gpuemu.programs.settings import SAMPLING_SECONDS, Settings
+from gpuemu.sass.launch import KernelFaultError
+from gpuemu.trace.model import Trace
+
+_ALIKE = 0.05
+"""Launches of a kind whose instructions differ by a smaller part take the same time."""
+_EXECUTED_BEFORE_WAITING = 2
+_MOST_COPIED_BYTES = 1 << 31
+"""A launch that reaches more is not tried in memory of its own."""
+_WORTH_SAMPLING = 4
+"""A launch with so many times the CTAs that are timed is tried first, if time is limited."""
+
+
+class OutOfTimeError(Exception):
+    """The time that the user gave is up, in the middle of a launch."""
+
+
+@dataclass
+class Timed:
+    """The time of a launch, and the warp instructions that it executed; None where only some of its CTAs did."""
+
+    timing: Timing
+    instructions: int | None
+
+
+@dataclass
+class Kind:
+    """What is known of launches of one kind. `seconds`: how long one takes to execute here."""
+
+    timed: list[Timed] = field(default_factory=list)
+    least: int = 0
+    most: int = 0
+    """Warp instructions of those that executed."""
+    executed: int = 0
+    seconds: float | None = None
+    is_too_long: bool = False
+    """Whether the time was up before gpuemu could time one."""
+
+    @property
+    def varies(self) -> bool:
+        return self.most > (1 + _ALIKE) * self.least
+
+    @property
+    def needs_time(self) -> bool:
+        return not self.timed and not self.is_too_long
+
+    def count(self, instructions: int, seconds: float) -> None:
+        """A launch has executed."""
+        self.least = min(self.least, instructions) if self.executed else instructions
+        self.most = max(self.most, instructions)
+        self.executed += 1
+        self.seconds = seconds
+
+    def like(self, instructions: int) -> Timing | None:
+        """The time of a launch with about so many instructions."""
+        nearest = self._nearest(instructions)
+        if nearest is None or abs((nearest.instructions or 0) - instructions) > _ALIKE * instructions:
+            return None
+        return nearest.timing
+
+    def about(self, instructions: int | None = None) -> Timing | None:
+        """The time of the nearest, scaled to so many instructions; without a number, that of the first."""
+        nearest = None if instructions is None else self._nearest(instructions)
+        if instructions is None or nearest is None or not nearest.instructions:
+            return self.timed[0].timing if self.timed else None
+        return nearest.timing.scaled(instructions / nearest.instructions)
+
+    def _nearest(self, instructions: int) -> Timed | None:
+        known = [one for one in self.timed if one.instructions is not None]
+        return min(known, key=lambda one: abs((one.instructions or 0) - instructions), default=None)
+
+
+@dataclass(eq=False)
+class Pending:
+    """A launch, with the memory that it reaches, and all that there was when it was launched."""
+
+    job: Job
+    record: LaunchRecord
+    kind: Kind
+    wanted: bool
+    reached: list[Allocation]
+    everything: list[Allocation]
+
+    @property
+    def arrays(self) -> dict[int, NDArray[np.uint8]]:
+        return {one.start: one.data for one in self.everything}
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from other launches, but for the contents of memory."""
+        job = self.job
+        return id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes, job.arguments
+
+
+class Launches:
+    """The launches of a process, in order."""
+
+    def __init__(self, settings: Settings, journal: Journal):
+        self._settings = settings
+        self._journal = journal
+        self._kinds: dict[Hashable, Kind] = {}
+        self._repeats = Repeats()
+        self._waiting: list[Pending] = []
+        self.printed: list[str] = []
+
+    def kind(self, job: Job) -> Kind:
+        """The kind that a launch is of."""
+        arguments = tuple(words_without_pointers(argument) for argument in job.arguments)
+        key = id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes, arguments
+        return self._kinds.setdefault(key, Kind())
+
+    def take(self, launch: Pending) -> None:
+        """Execute a launch now, or keep it until its results are read. Raises GpuemuError."""
+        kind = launch.kind
+        executed = kind.executed >= _EXECUTED_BEFORE_WAITING and not kind.varies
+        if executed and not launch.job.prints and self._settings.inspect is None:
+            if not self._repeated(launch):
+                launch.record.timing = kind.about() if launch.wanted else None
+                launch.record.values = "sampled"
+                self._waiting.append(launch)
+            return
+        self.settle(None)
+        self._run(launch)
+
+    def settle(self, touched: Sequence[Allocation] | None, read: bool = False) -> None:
+        """Execute what waits, up to the last launch that reaches some of this memory; None for all."""
+        last = 0
+        for number, one in enumerate(self._waiting):
+            if touched is None or any(mine is other for mine in one.reached for other in touched):
+                last = number + 1
+        todo, self._waiting = self._waiting[:last], self._waiting[last:]
+        for one in todo:
+            self._run(one)
+            self._journal.read_samples += read and one.record.values == "sampled"
+
+    def reads_of_the_host(self) -> None:
+        """The host may now look at memory that it shares with the device."""
+        shared = [one for launch in self._waiting for one in launch.reached if one.is_shared]
+        if shared:
+            self.settle(shared, read=True)
+
+    def frees(self, gone: Allocation) -> None:
+        """Memory that the host gives back: what waits keeps its contents."""
+        if any(one is gone for launch in self._waiting for one in launch.reached):
+            gone.data = gone.data.copy()
+
+    def _repeated(self, launch: Pending) -> bool:
+        """Repeat what an equal launch has written, if nothing waits that reaches the same memory."""
+        if any(mine is other for one in self._waiting for mine in one.reached for other in launch.reached):
+            return False
+        key = self._repeats.key(launch.identity, launch.reached)
+        writes = None if key is None else self._repeats.find(key)
+        if writes is None:
+            return False
+        self._repeats.repeat(writes, launch.reached)
+        self.printed.append(writes.printed)
+        launch.kind.executed += 1
+        launch.record.values = "executed"
+        if launch.wanted:
+            launch.record.timing = launch.kind.like(writes.instructions) or launch.kind.about(writes.instructions)
+        return True
+
+    def _run(self, launch: Pending) -> None:
+        if self._settings.inspect is not None:
+            config = launch.job.config(self._settings.arch, _copies(launch), timed_only=False)
+            launch.record.findings = tuple(self._settings.inspect(config))
+        elif self._repeated(launch):
+            return
+        if not self._fits(launch):
+            self._sample(launch)
+            return
+        try:
+            self._execute(launch)
+        except OutOfTimeError:
+            self._sample(launch)
+
+    def _fits(self, launch: Pending) -> bool:
+        """Whether a launch can probably execute before the time is up. A large one is sampled to know that."""
+        kind, left = launch.kind, self._settings.left
+        if left == float("inf") or left <= 0 or kind.seconds is not None:
+            return left > (kind.seconds or 0.0)
+        enough = _WORTH_SAMPLING * self._settings.sms
+        small = launch.job.ctas < enough or sum(len(one.data) for one in launch.reached) > _MOST_COPIED_BYTES
+        if small or not launch.wanted or not kind.needs_time:
+            return True
+        kind.seconds = self._sample(launch)
+        return self._settings.left > kind.seconds
+
+    def _sample(self, launch: Pending) -> float:
+        """Time a launch by executing only the CTAs that this needs, in memory of its own.
+
+        Returns the seconds that all its CTAs would take.
+        """
+        launch.record.values = "sampled"
+        kind = launch.kind
+        if not launch.wanted or not kind.needs_time:
+            launch.record.timing = kind.about() if launch.wanted else None
+            return kind.seconds or 0.0
+        heard = Heard(self._progress(launch, "sampling", SAMPLING_SECONDS))
+        started = clock.monotonic()
+        try:
+            trace = executing.execute(
+                launch.job, self._settings.arch, _copies(launch), heard, record=True, timed_only=True
+            )  # fmt: skip
+        except OutOfTimeError:
+            kind.is_too_long = True
+            return float("inf")
+        took = clock.monotonic() - started
+        self._time(launch, trace, None)
+        return took * launch.job.ctas / max(1, executing.executed_ctas(trace))
+
+    def _execute(self, launch: Pending) -> None:
+        kind, reached, settings = launch.kind, launch.reached, self._settings
+        is_timed = launch.record.timed  # it was sampled for that
+        records = launch.wanted and not is_timed and (kind.varies or kind.needs_time)
+        key = self._repeats.key(launch.identity, reached) if settings.inspect is None else None
+        before = None if key is None else self._repeats.before(key, reached)
+        heard = Heard(self._progress(launch, "executing", 0.0))
+        started = clock.monotonic()
+        try:
+            trace = executing.execute(
+                launch.job, settings.arch, launch.arrays, heard, record=records, timed_only=False
+            )  # fmt: skip
+        except KernelFaultError as error:
+            raise fault_of(error, launch.record) from None
+        finally:
+            for one in reached:
+                one.changed()
+            self.printed += heard.printed
+        instructions = heard.instructions()
+        kind.count(instructions, clock.monotonic() - started)
+        launch.record.values = "executed"
+        if before is not None:
+            self._repeats.keep(before, "".join(heard.printed), instructions)
+        if is_timed:
+            kind.timed[-1].instructions = instructions
+        elif launch.wanted:
+            launch.record.timing = kind.like(instructions)
+            if launch.record.timing is None and not records and before is not None:
+                arrays = launch.arrays | {one.start: old for one, old in zip(reached, before.copies, strict=True)}
+                trace = executing.execute(launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True)
+                records = True
+            if launch.record.timing is None and records:
+                self._time(launch, trace, instructions)
+            elif launch.record.timing is None:
+                launch.record.timing = kind.about(instructions)
+
+    def _time(self, launch: Pending, trace: Trace, instructions: int | None) -> None:
+        timing = executing.time(trace, self._settings.arch)
+        launch.record.timing, launch.record.timed = timing, True
+        launch.kind.timed.append(Timed(timing, instructions))
+
+    def _progress(self, launch: Pending, doing: str, grace: float) -> Callable[[int, int], None] | None:
+        """Hears how many CTAs are done; raises OutOfTimeError when the time is up by more than `grace` seconds."""
+        settings = self._settings
+        if settings.progress is None and settings.seconds is None:
+            return None
+        number, name = launch.record.number, launch.record.kernel
+
+        def hear(done: int, total: int) -> None:
+            if settings.left < -grace:
+                raise OutOfTimeError
+            if settings.progress is not None:
+                settings.progress(f"{doing} launch {number:,}, {name}", done / max(1, total))
+
+        return hear
+
+
+def _copies(launch: Pending) -> dict[int, NDArray[np.uint8]]:
+    """The memory of a launch, with copies of what it reaches."""
+    mine = {one.start: one.data.copy() for one in launch.reached}
+    return launch.arrays | mine
+
+
+_FAULTS = {"outside": protocol.ILLEGAL_ADDRESS, "misaligned": protocol.MISALIGNED}
+
+
+def fault_of(error: KernelFaultError, record: LaunchRecord) -> DeviceError:
+    """What the program gets for a kernel's fault; gpuemu tells the user all of it."""
+    record.fault = str(error)
+    print(f"gpuemu: launch {record.number} of {record.kernel}: {error}", file=sys.stderr, flush=True)
+    cause = error.cause
+    code = protocol.FAILED
+    if cause is not None and cause.is_assertion:
+        code = protocol.ASSERT
+    elif cause is not None and (cause.stuck or cause.waits):
+        code = protocol.TIMEOUT
+    elif cause is not None and cause.fault is not None:
+        code = _FAULTS.get(cause.fault.kind, protocol.FAILED)
+    return DeviceError(code, str(error))
