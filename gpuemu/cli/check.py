@@ -72,10 +72,11 @@ def check(
     synccheck and controlcheck follow it.
     """
     from gpuemu.arch import load_arch
+    from gpuemu.cli.pages import columns_of, styled
     from gpuemu.sass.launch_config import Listeners
     from gpuemu.studies.check.api import DEFAULT_BUDGET, check_launch
     from gpuemu.studies.check.api import check as run_check
-    from gpuemu.studies.check.check_text import lines
+    from gpuemu.studies.check.check_text import WIDTH, lines
 
     options = LaunchOptions(**launch)
     chosen = tuple(tool for tool in TOOLS if tool in tools) or TOOLS
@@ -94,9 +95,10 @@ def check(
         from gpuemu.studies.check.check_sarif import as_sarif
 
         text = as_sarif(report, what, __version__)
+    elif form == "json":
+        text = json.dumps(report.data(), indent=2) + "\n"
     else:
-        text = json.dumps(report.data(), indent=2) if form == "json" else "\n".join(lines(report, everything))
-        text += "\n"
+        text = styled(lines(report, everything, columns_of(WIDTH, output is not None)), output is None)
     write_out(text, output, form)
     if report.errors:
         raise SystemExit(FAILED)

@@ -271,7 +271,7 @@ def look_between_arrays(
                 "memcheck", Severity.ERROR, f"Invalid __shared__ {does.replace(' of ', ' of size ', 1)}",
                 f"an address of one array of shared memory runs into another: it is {missed} {array}",
                 (here if own is None else point(own, miss.lane, miss.cta, does),), "", miss.times,
-                f"an index within {array}",
+                f"keep the index within {array}",
             )
         )  # fmt: skip
     return []

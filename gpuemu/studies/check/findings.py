@@ -147,8 +147,8 @@ class Findings:
 
 
 def what_is_right(sentence: str) -> str:
-    """The right of an error, to stand behind "right: "."""
-    return sentence.removesuffix(" is right").removesuffix(" are right")
+    """The right of an error, to follow "Fix: "."""
+    return sentence.removesuffix(" is right").removesuffix(" are right").removesuffix(" are in it")
 
 
 def shared_byte(at: int) -> str:

@@ -123,6 +123,6 @@ class Heap:
             Finding(
                 "initcheck", Severity.ERROR, f"Uninitialized __global__ memory read of size {size} bytes",
                 f"{where} is read, and nobody has written it since malloc gave it",
-                (*points, *([] if block is None else [block.given])), where, len(lanes), "a store to it before",
+                (*points, *([] if block is None else [block.given])), where, len(lanes), "store to it first",
             )
         )  # fmt: skip

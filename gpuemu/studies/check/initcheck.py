@@ -146,7 +146,7 @@ class Unwritten:
                 (
                     self._point(load, lane, self.cta, "reads it"), self._point(instruction, lane, self.cta, "uses it"),
                 ),
-                f"byte {offset} of local memory", int(lanes.sum()), "a store to it before",
+                f"byte {offset} of local memory", int(lanes.sum()), "store to it first",
             )
         )  # fmt: skip
 
@@ -170,7 +170,7 @@ class Unwritten:
                             "initcheck", Severity.ERROR, f"Uninitialized __global__ memory read of size {size} bytes",
                             f"{where} is read, and nobody has written it",
                             (self._point(instruction, lane, self.cta, f"read of {size} bytes"),),
-                            where, int(bad.sum()), "a store to it before, or a buffer with values",
+                            where, int(bad.sum()), "store to it first, or pass a buffer with values",
                         )
                     )  # fmt: skip
             if does != "load":

@@ -87,7 +87,7 @@ class Guard:
                     f"Uninitialized __shared__ memory read of size {fault.size} bytes",
                     f"byte {fault.address} of shared memory is read, and no thread of the CTA has written it",
                     (self._point(instruction, error.lane, self.cta, f"read of {fault.size} bytes"),),
-                    f"byte {fault.address} of shared memory", len(fault.lanes), error.right,
+                    f"byte {fault.address} of shared memory", len(fault.lanes), "store to it first",
                 )
             )  # fmt: skip
             return None
@@ -158,5 +158,5 @@ def foreign(space: Any, place: Any, lane: int, times: int, cta: int, point: Call
         "memcheck", Severity.ERROR, f"Invalid __global__ {access} of size {space.size} bytes",
         "it reaches a buffer from a pointer to another one: where it goes depends on where the buffers lie",
         (point(space.site.instruction, lane, cta, f"{access} of {space.size} bytes"),),
-        f"{place.base:#x}", times, "addresses inside of the pointer's own buffer",
+        f"{place.base:#x}", times, "keep addresses inside of the pointer's own buffer",
     )  # fmt: skip

@@ -24,7 +24,7 @@ def and_more(alike: Sequence[Finding]) -> str:
     several = what.replace("pair", "pairs") if "pair" in what else f"{what}s"
     more = f", and {len(alike)} more {what if len(alike) == 1 else several}"
     if len({finding.alike for finding in alike}) == 1:
-        return f"{more} of these lines"
+        return f"{more} at these lines"
     lines = sorted({(file, line) for f in alike for file, line in filter(None, (p.source for p in f.points))})
     return f"{more} at {len({f.place for f in alike})} places between {lines[0][0]}:{lines[0][1]} and {lines[-1][1]}"
 

@@ -1,4 +1,4 @@
-"""Which tools have nothing to say of an input, and why: silence of the others means that they found nothing."""
+"""Which tools skip an input, and why. The silence of the other tools means that they found nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.studies.check.findings import Finding
 from gpuemu.trace.model import Instruction, Trace
 
-_KERNEL = "the kernel itself, a .cu or .cubin, has them"
+_NO_VALUES = "a trace has no buffers or values; check the .cu or .cubin instead"
 _MEMORY = (Kind.SHARED, Kind.GLOBAL)
 _MEET = ("WARPSYNC", "SHFL", "VOTE", "MATCH", "REDUX", "SYNCS", "ELECT")
-_IN_STEP = "its CTAs have one warp, whose lanes are taken to go in step in a trace"
+_IN_STEP = "one warp per CTA, whose lanes run in lockstep in a trace"
 
 
 def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
@@ -21,17 +21,17 @@ def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
     code = executed(trace)
     shared = any(i.operation.row is not None or i.takes_generic_addresses for i in code)
     found = {
-        "memcheck": f"a trace has no buffers to hold addresses against: {_KERNEL}",
-        "initcheck": f"a trace does not have what was written before: {_KERNEL}",
+        "memcheck": _NO_VALUES,
+        "initcheck": _NO_VALUES,
     }
     if not shared:
-        found["racecheck"] = "nothing that executed accesses shared memory, all that a trace is looked at for"
+        found["racecheck"] = "the trace does not access shared memory"
     elif trace.launch.warps_per_cta == 1:
         found["racecheck"] = _IN_STEP
     if not any(i.operation.kind is Kind.BARRIER for i in code):
-        found["synccheck"] = "nothing that executed waits at a barrier"
+        found["synccheck"] = "the trace waits at no barrier"
     if not trace.has_control_words:
-        found["controlcheck"] = "no control words are there to look at"
+        found["controlcheck"] = "the trace has no control words"
     return {tool: found[tool] for tool in tools if tool in found}
 
 
@@ -41,15 +41,15 @@ def idle_of_kernel(trace: Trace, tools: Iterable[str], unfilled: bool) -> dict[s
     reaches = any(i.operation.kind in _MEMORY or _asynchronous(i) for i in code)
     found = {}
     if not reaches:
-        found["memcheck"] = "nothing that executed accesses memory"
-        found["racecheck"] = "nothing that executed accesses memory"
+        found["memcheck"] = "the kernel accesses no memory"
+        found["racecheck"] = "the kernel accesses no memory"
     elif trace.launch.ctas * trace.launch.threads_per_cta == 1:
         found["racecheck"] = "the launch has one thread"
     if not any(i.operation.kind is Kind.BARRIER or i.mnemonic in _MEET for i in code):
-        found["synccheck"] = "nothing that executed waits for other threads"
+        found["synccheck"] = "the kernel waits for no other threads"
     if not unfilled and not any(_reads_own(i) for i in code):
         found["initcheck"] = (
-            "no shared or local memory is read, and every buffer came with values (--arg empty:TYPE:SIZE has none)"
+            "the kernel reads no shared or local memory, and all buffers have values; --arg empty:TYPE:SIZE has none"
         )
     return {tool: found[tool] for tool in tools if tool in found}
 
@@ -81,8 +81,13 @@ def _reads_own(instruction: Instruction) -> bool:
 
 def sentences(idle: Mapping[str, str]) -> Iterator[str]:
     """One for each reason, with the tools that it holds for."""
+    for reason, tools in by_reason(idle).items():
+        yield f"{' and '.join(tools)} skipped: {reason}"
+
+
+def by_reason(idle: Mapping[str, str]) -> dict[str, list[str]]:
+    """The idle tools of each reason."""
     reasons: dict[str, list[str]] = {}
     for tool, reason in idle.items():
         reasons.setdefault(reason, []).append(tool)
-    for reason, tools in reasons.items():
-        yield f"{' and '.join(tools)} had nothing to look at: {reason}"
+    return reasons

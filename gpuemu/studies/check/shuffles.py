@@ -195,6 +195,6 @@ def report_shuffles(
                 "synccheck", Severity.ERROR, "Shuffle error: a source lane that takes no part",
                 f"lane {lane} reads lane {source}, {s.reason}; its value is undefined, and results depend on it",
                 (point(s.instruction, s.lane, s.cta, "shuffles"),), "", s.times,
-                "a source lane that the mask names and that executes the shuffle, too",
+                "read a lane that is in the mask and executes the shuffle",
             )
         )  # fmt: skip

@@ -69,7 +69,7 @@ class Sync:
                     self._point(instruction, int(lanes.argmax()), self.cta, "waits"),
                 ),
                 f"barrier {barrier}", 1,
-                f"every thread reaches it; thread {int(gone.argmax())} is the first that does not",
+                f"let every thread reach it; thread {int(gone.argmax())} is the first that does not",
             )
         )  # fmt: skip
 
@@ -169,7 +169,7 @@ class Sync:
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
                     f"{int(lanes.sum())} threads wait at barrier {barrier} for ever, which needs {needs}",
                     tuple(points[:2]), f"barrier {barrier}", 1,
-                    f"every thread that the barrier counts reaches it; thread {int(elsewhere.argmax())} does not",
+                    f"let every thread that the barrier counts reach it; thread {int(elsewhere.argmax())} does not",
                 )
             )  # fmt: skip
         if stuck or error.waits:
@@ -190,7 +190,7 @@ class Sync:
                 Finding(
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in warp",
                     f"{int(waiting.sum())} threads wait for others of their warps for ever",
-                    tuple(points), "", 1, "all lanes that the mask names come there",
+                    tuple(points), "", 1, "let all lanes of the mask reach it",
                 )
             )  # fmt: skip
             return True

@@ -169,7 +169,7 @@ class _Cta:
                 "synccheck", Severity.WARNING, "Barrier error: exited threads",
                 f"{ended} warps of the CTA have ended without reaching the barrier",
                 (self._point(instruction, self._warps[k].warp * LANES, self._cta, "waits"),), "", 1,
-                "every warp reaches it",
+                "let every warp reach it",
             )
         )  # fmt: skip
 
@@ -187,7 +187,7 @@ class _Cta:
                 tuple(
                     self._point(waiting[k][2], self._warps[k].warp * LANES, self._cta, "waits") for k in stops[:2]
                 ),
-                f"barrier {number}", 1, "every warp that the barrier counts reaches it",
+                f"barrier {number}", 1, "let every warp that the barrier counts reach it",
             )
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 
 DIVERGENT = Fault("synccheck", "Barrier error: divergent threads in CTA", "one __syncthreads(), outside of the branch")
-SHUFFLE = Fault("synccheck", "Shuffle error: a source lane that takes no part", "a source lane that the mask names")
+SHUFFLE = Fault("synccheck", "Shuffle error: a source lane that takes no part", "read a lane that is in the mask")
 READ, WRITE = (f"Invalid __shared__ {access} of size" for access in ("read", "write"))
 UPDATE = "an atomic, or a word for each thread"
 LOOK = Fault("racecheck", "Plain read of a word in __global__", "an atomic load, such as cuda::atomic_ref", WARNING)
@@ -52,10 +52,10 @@ PLANTED = {
     ("heap", "used_after_free"): Fault("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the"),
     ("heap", "of_all"): Fault("memcheck", "Invalid __global__ read of size 4 bytes", "no access after the free"),
     ("heap", "freed_twice"): Fault("memcheck", "Malloc/Free error: a free of what is no block", "a block that malloc"),
-    ("arrays", "next"): Fault("memcheck", READ, "an index within a (128 bytes)"),
-    ("arrays", "before"): Fault("memcheck", READ, "an index within b (1024 bytes)"),
-    ("arrays", "one"): Fault("memcheck", WRITE, "an index within bins (64 bytes)"),
-    ("arrays", "dynamic"): Fault("memcheck", WRITE, "an index within a (256 bytes)"),
+    ("arrays", "next"): Fault("memcheck", READ, "keep the index within a (128 bytes)"),
+    ("arrays", "before"): Fault("memcheck", READ, "keep the index within b (1024 bytes)"),
+    ("arrays", "one"): Fault("memcheck", WRITE, "keep the index within bins (64 bytes)"),
+    ("arrays", "dynamic"): Fault("memcheck", WRITE, "keep the index within a (256 bytes)"),
     ("words", "fields_warps"): Fault("racecheck", "Potential RAW hazard in __shared__ memory", UPDATE),
     ("words", "fields_lanes"): Fault("racecheck", "Potential RAW hazard in __global__ memory", UPDATE, WARNING),
     ("words", "hashed"): LOOK,
@@ -169,8 +169,8 @@ def test_steps_that_are_unrolled_by_hand_are_one_finding(tmp_path: Path) -> None
     report = gpuemu.check(load_cubin(source, "sm_90", "nvrtc"), "rows", block=(64, 1, 1), args=[out])
     assert len(report.warnings) > 10
     assert [len(group) for group in report.groups] == [len(report.warnings)]
-    text = "\n".join(lines(report))
+    text = "\n".join(line for _, line in lines(report))
     assert "more pairs of instructions at " in text
     assert "places between" in text
-    assert text.count("right: __syncwarp() between them") == 1
+    assert text.count("Fix: __syncwarp() between") == 1
     assert {finding["place"] for finding in report.data()["findings"]} == {0}
