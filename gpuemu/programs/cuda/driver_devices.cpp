@@ -27,11 +27,31 @@ struct Since {
 };
 
 const Since kSince[] = {
-    {"cuGetProcAddress_v2", 12000},    {"cuCtxCreate_v3", 11040},         {"cuCtxCreate_v4", 12050},
-    {"cuMemPrefetchAsync_v2", 12020},  {"cuMemAdvise_v2", 12020},         {"cuStreamGetCaptureInfo_v3", 12030},
-    {"cuDeviceGetUuid_v2", 11040},     {"cuEventElapsedTime_v2", 12080},  {"cuGraphAddDependencies_v2", 12030},
-    {"cuGraphGetEdges_v2", 12030},     {"cuGraphNodeGetDependencies_v2", 12030},
-    {"cuGraphNodeGetDependentNodes_v2", 12030},                           {"cuGraphRemoveDependencies_v2", 12030},
+    {"cuCtxCreate_v3", 11040},
+    {"cuCtxCreate_v4", 12050},
+    {"cuCtxGetDevice_v2", 13000},
+    {"cuCtxSynchronize_v2", 13000},
+    {"cuDeviceGetUuid_v2", 11040},
+    {"cuEventElapsedTime_v2", 12080},
+    {"cuGetProcAddress_v2", 12000},
+    {"cuGraphAddDependencies_v2", 12030},
+    {"cuGraphAddKernelNode_v2", 12000},
+    {"cuGraphAddNode_v2", 12030},
+    {"cuGraphExecKernelNodeSetParams_v2", 12000},
+    {"cuGraphExecUpdate_v2", 12000},
+    {"cuGraphGetEdges_v2", 12030},
+    {"cuGraphKernelNodeGetParams_v2", 12000},
+    {"cuGraphKernelNodeSetParams_v2", 12000},
+    {"cuGraphNodeGetDependencies_v2", 12030},
+    {"cuGraphNodeGetDependentNodes_v2", 12030},
+    {"cuGraphRemoveDependencies_v2", 12030},
+    {"cuMemAdvise_v2", 12020},
+    {"cuMemPrefetchAsync_v2", 12020},
+    {"cuMemcpy3DBatchAsync_v2", 13000},
+    {"cuMemcpyBatchAsync_v2", 13000},
+    {"cuStreamGetCaptureInfo_v2", 11030},
+    {"cuStreamGetCaptureInfo_v3", 12030},
+    {"cuStreamGetCtx_v2", 12050},
     {"cuStreamUpdateCaptureDependencies_v2", 12030},
 };
 
@@ -117,6 +137,12 @@ DRIVER_WITHOUT_CONTEXT(cuCtxSetCurrent, (void *context),
                        if (context) contexts().push_back(context))
 DRIVER_WITHOUT_CONTEXT(cuCtxGetCurrent, (void **context), need(context); *context = contexts().empty() ? nullptr : contexts().back())
 DRIVER(cuCtxGetDevice, (int *device), need(device); *device = 0)
+DRIVER_WITHOUT_CONTEXT(cuCtxGetDevice_v2, (int *device, void *context),
+                       if (context) need_context(context); else need(!contexts().empty(), kInvalidContext);
+                       need(device); *device = 0)
+DRIVER_WITHOUT_CONTEXT(cuCtxSynchronize_v2, (void *context),
+                       if (context) need_context(context); else need(!contexts().empty(), kInvalidContext);
+                       synchronize_device())
 DRIVER(cuCtxGetApiVersion, (void *, unsigned *version), need(version); *version = 3020)
 DRIVER(cuCtxGetFlags, (unsigned *flags), need(flags); *flags = 8)
 DRIVER(cuCtxSetFlags, (unsigned), )
@@ -126,4 +152,6 @@ DRIVER(cuCtxSetLimit, (int which, size_t value), set_limit(which, value))
 DRIVER(cuCtxEnablePeerAccess, (void *, unsigned), fail(kInvalidDevice))
 DRIVER(cuCtxDisablePeerAccess, (void *), fail(kInvalidDevice))
 DRIVER_IN_STREAM(cuStreamGetCtx, (void *stream, void **context), stream_of(stream); *context = primary_context())
+DRIVER_IN_STREAM(cuStreamGetCtx_v2, (void *stream, void **context, void **green),
+                 stream_of(stream); if (green) *green = nullptr; if (context) *context = primary_context())
 DRIVER_WITHOUT_DEVICE(cuModuleGetLoadingMode, (int *mode), need(mode); *mode = 2)
