@@ -124,6 +124,16 @@ def test_a_pull_request_runs_the_fast_lane_with_public_actions() -> None:
     assert all(step["uses"].startswith("actions/") for step in steps if "uses" in step)
 
 
+@pytest.mark.parametrize("form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem)
+def test_an_issue_form_asks_for_what_it_requires(form: Path) -> None:
+    read = yaml.safe_load(form.read_text(encoding="utf-8"))
+    assert read["name"]
+    assert read["description"]
+    fields = {field["id"]: field for field in read["body"]}
+    assert all(field["type"] in ("input", "textarea") and field["attributes"]["label"] for field in fields.values())
+    assert any(field.get("validations", {}).get("required") for field in fields.values())
+
+
 def test_commits_are_formatted_by_the_ruff_of_the_tests() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
     pinned = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("ruff==")]

@@ -322,6 +322,7 @@ def test_every_number_has_a_unit():
 SMALL = "extends: sm_90\nshared_memory:\n  banks: 64\n"
 
 
+@pytest.mark.slow
 def test_a_small_file_changes_one_value_and_inherits_the_rest(here):
     arch = load_arch(write("mine.yaml", SMALL))
     base = load_arch("sm_90")
@@ -650,6 +651,7 @@ sm:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_section_says_of_its_values_counts_where_they_say_nothing_themselves(here):
     text = """\
 extends: sm_90

@@ -171,6 +171,7 @@ def test_the_model_has_an_entry_for_each_unit_and_names_values_that_are_there() 
             assert any(form.fullmatch(value) for value in values), name
 
 
+@pytest.mark.slow
 def test_the_accuracy_page_has_the_example_kernels_of_hopper_as_they_are_emulated() -> None:
     ran = subprocess.run(
         [sys.executable, "tools/hopper/examples.py", "compare"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -25,6 +25,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_the_picture_has_the_figures_of_the_report(summary: str) -> None:
     shown = renew.text_of(renew.PICTURE.read_bytes())
     assert renew.figures(shown) == renew.figures(summary), "python tools/renew_picture.py takes the picture"

@@ -76,6 +76,7 @@ SAMPLE = 7
 """Every so manieth measured pattern is timed; tests/test_banks.py counts the data-stage cycles of all."""
 
 
+@pytest.mark.slow
 def test_with_eight_warps_an_access_takes_the_measured_cycles_for_every_kind_of_pattern():
     """Within 3 % of the data-stage cycles that the measurement means (it has the loop's overhead in it)."""
     with open(PATTERNS, newline="") as file:

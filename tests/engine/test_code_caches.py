@@ -103,6 +103,7 @@ def test_warps_that_run_one_code_wait_for_the_same_lines():
     assert one == four
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("instructions", "cycles"), [(1920, 8), (2560, 18), (7168, 18), (9216, 45)])
 def test_straight_code_takes_what_it_takes_on_an_h200(instructions: int, cycles: int):
     """A line of eight instructions, in a loop: measured 8.0, 17.7, 17.7 and 45.4."""

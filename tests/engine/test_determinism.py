@@ -37,6 +37,7 @@ def compare(trace: gpuemu.Trace, arch: Architecture) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", resources.names("traces"))
 def test_traces_that_ship_run_alike(name):
     """Each kernel on both machines: as it is compiled for one architecture on the first, for the other on the second."""

@@ -49,6 +49,7 @@ def test_lane_registers_that_come_early_have_room():
     assert gpuemu.run(trace.build(), arch, engine="simpy").cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [100, 1000])
 def test_registers_that_are_read_late_have_room(value):
     pytest.importorskip("numba")

@@ -46,6 +46,7 @@ def test_a_file_of_any_name_is_compiled_and_runs_nothing(compiler: CompilerChoic
     assert sorted(os.listdir()) == there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("name", ["$(touch X).cu", "-dash.cu", "a b.cu", "\u00e9.cu", "back\\slash.cu"])
 def test_errors_have_the_name_and_the_line_that_the_user_knows(compiler: CompilerChoice, name: str) -> None:

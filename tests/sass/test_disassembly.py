@@ -150,6 +150,7 @@ def test_guards_modifiers_and_reuse_stay_in_the_text(compiled: Compile) -> None:
     assert any(i.opcode == "IMAD.WIDE.U32" for i in code)
 
 
+@pytest.mark.slow
 def test_constants_are_written_in_one_way(compiled: Compile) -> None:
     cubin = compiled("arithmetic", "sm_89")
     operands = [o for i in disassemble(cubin, cubin.kernel("halves")) for o in i.operands]
@@ -157,6 +158,7 @@ def test_constants_are_written_in_one_way(compiled: Compile) -> None:
     assert not any(" " in o for o in operands)
 
 
+@pytest.mark.slow
 def test_instructions_carry_their_line_in_the_kernels_own_file(compiled: Compile, kernel_sources: Path) -> None:
     function = decode_function(compiled("tensor", "sm_89"), "wmma_half")
     text = (kernel_sources / "tensor.cu").read_text().splitlines()

@@ -69,6 +69,7 @@ def test_compiled_products_have_the_same_bits(arch: str, mode: MmaMode, scale: f
         assert of_c < 1 or np.count_nonzero(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1, 13, 40])
 @pytest.mark.parametrize("block", [1, 4, 64])
 def test_other_numbers_of_bits_and_products_count_for_both(kept: int, block: int) -> None:

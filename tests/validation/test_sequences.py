@@ -86,6 +86,7 @@ def test_nvdisasm_reads_a_sequence_back_as_it_was_written(forms: Forms) -> None:
     assert kernel.registers_per_thread >= 120
 
 
+@pytest.mark.slow
 def test_a_long_stall_is_written_with_the_yield_bit(forms: Forms) -> None:
     with_bit = parse_listing("[B------:R-:W-:Y:S12] NOP", "test", 1)
     without = parse_listing("[B------:R-:W-:-:S12] NOP", "test", 1)
@@ -95,6 +96,7 @@ def test_a_long_stall_is_written_with_the_yield_bit(forms: Forms) -> None:
     assert words[:INSTRUCTION_BYTES] != words[INSTRUCTION_BYTES:]
 
 
+@pytest.mark.slow
 def test_reuse_flags_beside_the_yield_bit_are_refused(forms: Forms) -> None:
     code = parse_listing("[B------:R-:W-:Y:S02] FFMA R1, R2.reuse, R3, R4", "test", 1)
     with pytest.raises(GpuemuError, match="either reuse flags or the yield bit is right"):
@@ -113,6 +115,7 @@ def test_a_branch_goes_by_its_distance(forms: Forms) -> None:
     assert cycles(falling, forms) - cycles(skipping, forms) > 20
 
 
+@pytest.mark.slow
 def test_what_reads_back_otherwise_is_refused(forms: Forms) -> None:
     body = "[B------:R-:W-:-:S02] LOP3.LUT R14, R2, RZ, R15, 0x1aa, !PT"
     with pytest.raises(GpuemuError, match=r"test:1: code: found .*0x1aa, !PT', written as 'LOP3.* 0xaa, !PT'"):
@@ -199,6 +202,7 @@ def test_a_body_s_clocks_are_kept_and_say_who_issued_after_whom(capsys: pytest.C
     }
 
 
+@pytest.mark.slow
 def test_stores_and_loads_behind_them_end_when_they_did_on_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     """`sequences compare` on an H200: these are the same in most launches, the others are within a store's 16 cycles."""
     assert main(["sequences", "emulate", str(STORES)]) == 0
@@ -211,6 +215,7 @@ def test_stores_and_loads_behind_them_end_when_they_did_on_the_gpu(capsys: pytes
     assert ends["six_global_stores_of_4_sub_cores"] == [pytest.approx(end, abs=16) for end in (150, 166, 182, 198)]
 
 
+@pytest.mark.slow
 def test_loads_with_barriers_behind_them_end_when_they_did_on_the_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     """`sequences compare` on an H200: these are the same."""
     assert main(["sequences", "emulate", str(FENCES)]) == 0

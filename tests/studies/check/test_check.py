@@ -59,6 +59,7 @@ def test_an_error_is_exit_code_1_and_names_both_lines() -> None:
     assert "\nneighbour_bad on sm_89: 1 error\nRan " in text
 
 
+@pytest.mark.slow
 def test_a_clean_kernel_is_exit_code_0() -> None:
     code, text = invoke(RACES, "--kernel", "neighbour_good", "--block", "128", "--arg", "zeros:f32:128")
     assert (code, text.splitlines()[0]) == (0, "neighbour_good on sm_89: no errors")
@@ -87,6 +88,7 @@ def test_only_the_tools_that_are_asked_for_speak() -> None:
     assert "Potential" not in text
 
 
+@pytest.mark.slow
 def test_buffers_without_values_come_from_the_command_line() -> None:
     arguments = (
         "--kernel",

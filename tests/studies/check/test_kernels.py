@@ -153,6 +153,7 @@ def test_what_was_planted_is_found(name: str, arch: str) -> None:
     assert all(point.source is not None for f in found for point in f.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("name", CASES)
 def test_its_twin_is_clean(name: str, arch: str) -> None:

@@ -248,6 +248,7 @@ def test_a_hundred_thousand_mistakes_are_refused_at_once(refused) -> None:
         assert time.process_time() - start < 3
 
 
+@pytest.mark.slow
 def test_a_value_is_taken_just_as_building_the_architecture_takes_it() -> None:
     arch = gpuemu.load_arch("sm_90")
     values = Values(arch)

@@ -37,6 +37,7 @@ def dots(axes: Any) -> list[tuple[float, float]]:
     return [tuple(place) for place in max((c.get_offsets() for c in axes.collections), key=len)]
 
 
+@pytest.mark.slow
 def test_every_name_has_a_panel_with_every_point_and_the_front_has_the_first() -> None:
     found = tiles()
     figure = picture(found, VARIED)
@@ -50,6 +51,7 @@ def test_every_name_has_a_panel_with_every_point_and_the_front_has_the_first() -
     assert sorted(map(tuple, red.get_offsets())) == sorted((r["shared_bytes"], r["cycles"]) for r in front(found))
 
 
+@pytest.mark.slow
 def test_the_title_names_the_fastest_point_and_the_line_goes_through_the_fastest_of_each_value() -> None:
     found = tiles()
     figure = picture(found, VARIED)
@@ -89,6 +91,7 @@ def test_names_that_end_alike_are_told_apart() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -105,6 +108,7 @@ def test_odd_sweeps_are_drawn_as_well(change: Any, tmp_path: Path) -> None:
     assert (tmp_path / "one.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", plot.ENDINGS)
 def test_the_same_records_give_the_same_bytes(ending: str, tmp_path: Path) -> None:
     found = tiles(range(64, 128, 8))
@@ -113,6 +117,7 @@ def test_the_same_records_give_the_same_bytes(ending: str, tmp_path: Path) -> No
     assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused) -> None:
     assert refused(check_plot, Path("p.gif")) == ["p.gif: found the ending '.gif'; .png, .svg or .pdf is right"]
     failed = [{**r, "status": "failed"} for r in tiles(range(64, 72, 8))]

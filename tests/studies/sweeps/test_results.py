@@ -96,6 +96,7 @@ def test_a_column_of_numbers_and_words_is_words_in_parquet() -> None:
     assert polars.read_parquet(io.BytesIO(files.as_parquet(mixed)))["x"].to_list() == ["1", "auto", None]
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes() -> None:
     again = gpuemu.sweep(
         ["v2_shared_memory", "v5_swizzle"],

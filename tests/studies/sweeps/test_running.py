@@ -70,6 +70,7 @@ def test_progress_tells_how_many_points_are_done(ran: list[int]) -> None:
     assert heard == [(done, 20) for done in range(1, 21)]
 
 
+@pytest.mark.slow
 def test_worker_processes_give_what_this_process_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "HERE_S", 0.0)
     here, there = (

@@ -27,6 +27,8 @@ from gpuemu.studies.why.causes import Cause
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
 from gpuemu.studies.why.tiles import tile_causes
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -64,7 +66,6 @@ def test_rows_are_ranked_by_cycles_gained_and_add_up_to_the_run(v2: Answer) -> N
     assert v2.rows[0].cause.name == "stall.long_scoreboard"
 
 
-@pytest.mark.slow
 def test_every_row_and_pair_is_repeated_by_its_command(v2: Answer) -> None:
     commands = {row.repeat: row.cycles for row in v2.rows} | {pair.repeat: pair.cycles for pair in v2.pairs}
     assert len(commands) == len(v2.rows) + len(v2.pairs)
@@ -92,7 +93,6 @@ def test_pairs_are_of_the_ten_largest_which_are_two_things_and_say_what_is_beyon
     assert ("conflicts", "tiles") not in beyond
 
 
-@pytest.mark.slow
 def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Answer) -> None:
     reasons = dict(v2.left_out)
     assert reasons["stall.mio_throttle"] == "no warp waited for it (mio_throttle)"
@@ -106,14 +106,12 @@ def test_what_cannot_gain_is_left_out_with_the_reason_and_run_on_request(v2: Ans
     assert all(row.gained == 0 for row in idle)
 
 
-@pytest.mark.slow
 def test_losses_are_shown() -> None:
     answer = gpuemu.why("gemm_tile_plain", "sm_89", only=["global_stores"])
     assert answer.rows[0].gained < 0
     assert any(line.split()[:1] == [str(answer.rows[0].gained)] for _, line in lines(answer))
 
 
-@pytest.mark.slow
 def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) -> None:
     pair = v2.pairs[0]
     both = gpuemu.why("v2_shared_memory", "sm_89", only=[pair.first, pair.second])
@@ -125,7 +123,6 @@ def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) ->
         gpuemu.why("v2_shared_memory", "sm_89", only=["conflict"])
 
 
-@pytest.mark.slow
 def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     trace = gpuemu.load_trace("v2_shared_memory")
     lines_of = {22: 7, 23: 7, 29: 9, 30: 9, 31: 10, 32: 10}
@@ -149,7 +146,6 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
         gpuemu.why(trace, "sm_89", by="warp")
 
 
-@pytest.mark.slow
 def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Answer) -> None:
     seen: list[tuple[int, int]] = []
     answer = gpuemu.why(
@@ -161,7 +157,6 @@ def test_worker_processes_give_the_same_answer_and_report_their_progress(v2: Ans
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-@pytest.mark.slow
 def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_timed() -> None:
     answer = gpuemu.why("transpose_v16", "sm_89")
     found = [r for r in answer.rows if r.cause.name.startswith("sectors")]
@@ -169,7 +164,6 @@ def test_uncoalesced_accesses_are_found_under_the_profilers_rule_and_their_gain_
     assert all(r.cause.rule == "Uncoalesced Global Accesses" for r in found)
 
 
-@pytest.mark.slow
 def test_a_long_unrolled_kernel_has_no_more_runs_than_a_minute_allows() -> None:
     causes = causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)
     places = [cause for cause in causes if cause.name.startswith("conflicts@")]
@@ -201,7 +195,6 @@ def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> No
     assert tight.code == swizzle
 
 
-@pytest.mark.slow
 def test_the_two_operands_of_a_tile_kernel_get_their_layouts() -> None:
     causes = {cause.name: cause for cause in causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)}
     assert causes["tile@0x0"].advice.startswith("Swizzle<2,3,3>")
@@ -234,7 +227,6 @@ def test_rows_that_gain_a_hundredth_are_shown_the_others_counted_or_shown_with_a
     assert f"The first again: {v2.rows[0].repeat}" in text
 
 
-@pytest.mark.slow
 def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
     options = LaunchOptions(kernel="k", grid=(2, 1, 1), args=("zeros:f32:4", "7"), zero_shared=True, save=("0=x",))
     words = command_words("k.cu", "sm_80", ("mio.queue_entries=9",), options)
@@ -265,7 +257,6 @@ def test_stall_reasons_have_the_headings_of_the_profilers_messages() -> None:
     assert all(f"| `{name}` | {rule} |" in table for name, rule in rules.items())
 
 
-@pytest.mark.slow
 def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
