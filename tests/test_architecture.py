@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -233,3 +234,9 @@ def test_the_engine_knows_units_from_the_program_and_not_by_their_names(module: 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_stays_below_400_lines(module: str) -> None:
     assert len(file_of(module).read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """pytest imports each by its name alone, and stops at the second of a name."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
