@@ -14,7 +14,7 @@ from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.effects import form_of
 from gpuemu.cli.help import Command
 from gpuemu.cli.main import BAD_INPUT
-from gpuemu.cli.pages import styled
+from gpuemu.cli.pages import columns_of, styled
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.writing import output_option, write_out
 
@@ -237,14 +237,14 @@ def _number(option: str, text: str, values: dict[str, Any]) -> int:
 
 def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) -> str:
     from gpuemu.base import tables
-    from gpuemu.studies.rank.rank_text import lines
+    from gpuemu.studies.rank.rank_text import WIDTH, lines
 
     if form == "json":
         return json.dumps(ranking.data(), indent=2) + "\n"
     if form == "csv":
         records = ranking.records()
         return tables.as_csv(records, list(dict.fromkeys(name for record in records for name in record)))
-    return styled(lines(ranking, rows), not to_a_file)
+    return styled(lines(ranking, rows, columns_of(WIDTH, to_a_file)), not to_a_file)
 
 
 def _report_chips_without_rows(ranking: Ranking, form: str, rows: int | None) -> None:
@@ -256,7 +256,7 @@ def _report_chips_without_rows(ranking: Ranking, form: str, rows: int | None) ->
 
     if not ranking.rows or form != "text":
         for line in refusals(ranking, rows):
-            click.echo(line, err=True)
+            click.echo(line if line.startswith(" ") or ranking.rows else f"error: {line}", err=True)
     if not ranking.rows:
         raise SystemExit(BAD_INPUT)
 

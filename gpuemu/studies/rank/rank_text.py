@@ -1,92 +1,100 @@
 """A ranking as text.
 
-    H100, 132 SMs at 1980 MHz: 6 configurations, 1 does not fit
+    RTX 4090: 6 configurations, fastest first; estimates, differences under 1% are ties
 
-    place  BLOCK  num_warps     time  behind  what limits      warps  regs  shared  better than the next by
-        1     64          4  30.7 us          tensor core         16   128   32768  24% fewer sectors from L2
-        2     64          8  34.0 us  +10.7%  tensor core         16    96   32768
+       PAD  ROWS  Duration  Slower by  Limited by       Warps/SM  Waves  Regs  Shared  Advantage over the next
+    1    1     8   2.70 us          -  L2                     48   1.33    26   4,224  33% fewer warp instructions
+    2    1    16   2.90 us       7.5%  load/store unit        48   2.67    19   4,224
 
-    does not fit
-      BLOCK=256 num_warps=4: needs 131072 bytes of shared memory, of 101376
+    Refused
+      PAD=9 ROWS=4: needs 131072 bytes of shared memory, of 101376
 
-A column whose value is the same everywhere is left out of the table and said in its first line.
+The title has a column whose value is the same everywhere. Chips that run no configuration have no table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 from typing import Any
 
-from gpuemu.base import tables
-from gpuemu.studies.rank.ranking import Ranking, Row
+from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
+from gpuemu.studies.rank.ranking import Ranking, RefusedRow, Row
+from gpuemu.studies.rank.reasons import EQUAL
 
-Line = tuple[str, str]
 MOST_ROWS = 20
+WIDTH = 100
 _MOST_REFUSED = 10
+_NARROW = 90
 
 
-def lines(ranking: Ranking, top: int | None = MOST_ROWS) -> list[Line]:
+def lines(ranking: Ranking, top: int | None = MOST_ROWS, columns: int = WIDTH) -> list[Line]:
     """Style and text of each line; `top` rows of a chip, None for all."""
     found: list[Line] = []
     for chip in ranking.chips:
-        found += [("plain", "")] * bool(found)
-        found += _of_chip(ranking, chip, top)
-    if len(ranking.chips) > 1:
-        found += [("plain", ""), *_side_by_side(ranking)]
+        if ranking.on(chip):
+            found += [("plain", "")] * bool(found)
+            found += _of_chip(ranking, chip, top, columns)
+    if len(ranking.chips) > 1 and ranking.rows:
+        found += [("plain", ""), *_portability(ranking).lines(columns)]
+    if refused := refusals(ranking, top):
+        found += [("plain", ""), *(("plain", line) for line in refused)]
     return found
 
 
-def _of_chip(ranking: Ranking, chip: str, top: int | None) -> Iterator[Line]:
+def _of_chip(ranking: Ranking, chip: str, top: int | None, columns: int) -> Iterator[Line]:
     rows = ranking.on(chip)
     refused = [row for row in ranking.refused if row.chip == chip]
     counted = f"{len(rows)} configuration{'s' * (len(rows) != 1)}"
-    counted += f", {len(refused)} refused" * bool(refused)
+    counted += f" and {len(refused)} refused" * bool(refused)
     same = _same(rows)
     fixed = ", ".join(f"{name}={value}" for name, value in same.items())
-    yield "strong", f"{chip}: {counted}" + f"; all with {fixed}" * bool(fixed)
-    if rows:
-        yield "plain", ""
-        shown = rows if top is None else rows[:top]
-        yield from _table(shown, [name for name in rows[0].values if name not in same], rows[0].nanoseconds)
-        if len(shown) < len(rows):
-            yield "faint", f"{len(rows) - len(shown)} more, up to {time(rows[-1].nanoseconds)}; --top all shows them"
+    title = f"{chip}: {counted}, fastest first" + f", all with {fixed}" * bool(fixed)
+    title += f"; estimates, differences under {EQUAL:.0%} are ties"
+    yield from (("strong", line) for line in wrap(title, columns, subsequent_indent="    "))
+    yield "plain", ""
+    shown = rows if top is None else rows[:top]
+    table = _table(shown, [name for name in rows[0].values if name not in same], rows[0].nanoseconds, columns < _NARROW)
+    yield from table.lines(columns)
+    if len(shown) < len(rows):
+        yield "faint", f"{len(rows) - len(shown)} more, up to {time(rows[-1].nanoseconds)}: --top all"
     if refused:
         yield "plain", ""
-        yield "strong", "refused"
-        for one in refused[:_MOST_REFUSED] if top is not None else refused:
-            yield "plain", f"  {one.label}: {one.reason}"
-        if top is not None and len(refused) > _MOST_REFUSED:
-            yield "faint", f"  {len(refused) - _MOST_REFUSED} more"
-    for note in rows[0].figures["notes"] if rows else ():
-        yield "faint", f"note of the first: {note}"
+        yield "strong", "Refused"
+        yield from (("plain", line) for line in _reasons(refused, top))
+    for note in rows[0].figures["notes"]:
+        yield "faint", f"note: rank 1: {note}"
 
 
 def refusals(ranking: Ranking, top: int | None = MOST_ROWS) -> list[str]:
-    """For each chip that refused every configuration a line, and one for each reason with the number it refused.
+    """The chips that refused every configuration, each reason once: chips with the same reasons are together.
 
     All reasons with `top` None, otherwise the 10 that refused most.
     """
-    found = []
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for chip in ranking.chips:
-        if ranking.on(chip):
-            continue
-        by_reason: dict[str, list[str]] = {}
-        for row in ranking.refused:
-            if row.chip == chip:
-                by_reason.setdefault(row.reason, []).append(row.label)
-        counted = sum(map(len, by_reason.values()))
-        found.append(f"no configuration runs on {chip}: {counted} of {counted} refused")
-        most_first = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-        shown = most_first if top is None else most_first[:_MOST_REFUSED]
-        for reason, labels in shown:
-            named = f"{labels[0]} and {len(labels) - 1} more" if len(labels) > 1 else labels[0]
-            found.append(f"  {len(labels)} refused ({named}): {reason}")
-        if others := most_first[len(shown) :]:
-            left = sum(len(labels) for _, labels in others)
-            found.append(
-                f"  {left} refused for {len(others)} other reason{'s' * (len(others) != 1)}; --top all lists them"
-            )
+        if not ranking.on(chip):
+            told = tuple((row.label, row.reason) for row in ranking.refused if row.chip == chip)
+            alike.setdefault(told, []).append(chip)
+    found = []
+    for told, chips in alike.items():
+        found.append(f"no configuration runs on {' or '.join(chips)}: {len(told)} of {len(told)} refused")
+        found += _reasons([row for row in ranking.refused if row.chip == chips[0]], top)
     return found
+
+
+def _reasons(refused: Iterable[RefusedRow], top: int | None) -> Iterator[str]:
+    """A line for each reason, with the number of configurations and the first of them."""
+    by_reason: dict[str, list[str]] = {}
+    for row in refused:
+        by_reason.setdefault(row.reason, []).append(row.label)
+    most_first = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    shown = most_first if top is None else most_first[:_MOST_REFUSED]
+    for reason, labels in shown:
+        yield f"  {labels[0]}{f' and {len(labels) - 1} more' * (len(labels) > 1)}: {reason}"
+    if others := most_first[len(shown) :]:
+        left = sum(len(labels) for _, labels in others)
+        yield f"  {left} more for {len(others)} other reason{'s' * (len(others) != 1)}: --top all"
 
 
 def _same(rows: Sequence[Row]) -> dict[str, Any]:
@@ -96,49 +104,44 @@ def _same(rows: Sequence[Row]) -> dict[str, Any]:
     return {k: v for k, v in first.items() if all(row.values.get(k) == v for row in rows)}
 
 
-def _table(rows: Sequence[Row], varied: Sequence[str], best: float) -> Iterator[Line]:
-    columns = [
-        "",
-        *varied,
-        "time",
-        "behind",
-        "what limits",
-        "warps",
-        "waves",
-        "regs",
-        "shared",
-        "better than the next by",
-    ]
-    left = {len(varied) + 3, len(columns) - 1}
-    cells = [columns]
+def _table(rows: Sequence[Row], varied: Sequence[str], best: float, narrow: bool) -> Table:
+    """`narrow`: without the columns that matter least, where they need the room."""
+    heads: list[Column] = [
+        number(""), *map(number, varied), number("Duration"), number("Slower by"), words("Limited by"),
+        number("Warps/SM"), number("Waves", ".2f", leaves=2 * narrow), number("Regs", leaves=3 * narrow),
+        number("Shared", leaves=narrow),
+        words("Advantage over the next"),
+    ]  # fmt: skip
+    cells: list[tuple[Cell, ...]] = []
     for row in rows:
         figures = row.figures
-        behind = f"+{row.nanoseconds / best - 1:.1%}" if row.nanoseconds > best else ""
+        slower = f"{row.nanoseconds / best - 1:.1%}" if row.nanoseconds > best else "-"
         cells.append(
-            [
-                str(row.place), *(str(row.values.get(name, "")) for name in varied), time(row.nanoseconds), behind,
-                figures["limited_by"], str(figures["warps"]), f"{figures['waves']:.2f}", str(figures["registers"]),
-                str(figures["shared_bytes"]), row.why,
-            ]
+            (
+                row.place, *(str(row.values.get(name, "")) for name in varied), time(row.nanoseconds), slower,
+                figures["limited_by"], figures["warps"], float(figures["waves"]), figures["registers"],
+                figures["shared_bytes"], row.why,
+            )
         )  # fmt: skip
-    for number, text in enumerate(tables.columns(cells, left)):
-        yield ("faint" if not number else "strong" if number == 1 else "plain"), text
+    styles: list[Style] = ["strong" if row.place == 1 else "plain" for row in rows]
+    return Table(heads, cells, styles)
 
 
-def _side_by_side(ranking: Ranking) -> Iterator[Line]:
-    """What the best of each chip takes on the others."""
-    yield "strong", "the best of each chip, on the others"
+def _portability(ranking: Ranking) -> Table:
+    """The best of each chip, on every chip."""
+    best = {chip: ranking.on(chip)[0].nanoseconds for chip in ranking.chips if ranking.on(chip)}
     by = {(row.number, row.chip): row for row in ranking.rows}
-    for chip in ranking.chips:
-        for row in ranking.on(chip)[:1]:
-            there = []
-            for other in ranking.chips:
-                if other != chip:
-                    found = by.get((row.number, other))
-                    rows = ranking.on(other)
-                    slower = f", {found.nanoseconds / rows[0].nanoseconds - 1:.1%} behind its best" if found else ""
-                    there.append(f"{other}: place {found.place}{slower}" if found else f"{other}: refused")
-            yield "plain", f"  {chip}: {row.label} ({'; '.join(there)})"
+    winners = {ranking.on(chip)[0].number: ranking.on(chip)[0].label for chip in best}
+
+    def cell(of: int, chip: str) -> str:
+        row = by.get((of, chip))
+        if row is None:
+            return "does not run"
+        slower = row.nanoseconds / best[chip] - 1
+        return "best" if row.place == 1 else f"rank {row.place}, {slower:.1%} slower"
+
+    heads = [words("Portability"), *(words(f"on {chip}") for chip in ranking.chips)]
+    return Table(heads, [(label, *(cell(of, chip) for chip in ranking.chips)) for of, label in winners.items()])
 
 
 def time(nanoseconds: float) -> str:

@@ -146,8 +146,8 @@ def ordered(
                 refused.append(RefusedRow(configuration, label, values, chip, str(figures["refused"])))
             elif figures["least_nanoseconds"] > most:
                 least = f"{figures['least_nanoseconds'] / 1000:,.2f} us"
-                takes = f"takes {least} for its start and {figures['least_for']} alone"
-                told = f"{takes}, place {top} {most / 1000:,.2f} us"
+                needs = f"needs {least} for its start and {figures['least_for']} alone"
+                told = f"{needs}; rank {top} takes {most / 1000:,.2f} us"
                 refused.append(RefusedRow(configuration, label, values, chip, told))
             else:
                 good.append((figures["nanoseconds"], configuration))

@@ -7,18 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 EQUAL = 0.01
-"""Times that differ by less are called equal."""
+"""Times that differ by less are a tie. Uncertain values of the hardware move all configurations of a chip alike."""
+TIE = "tie"
 _TELLING = 0.04
 """A figure counts from such a difference on."""
 
 Figures = Mapping[str, Any]
 
 _COSTS: tuple[tuple[str, str, Callable[[Figures], float]], ...] = (
-    ("spilled_bytes", "bytes of spilled registers a thread", lambda f: float(f["spilled_bytes"])),
-    ("excess_wavefronts", "wavefronts of bank conflicts", lambda f: float(f["excess_wavefronts"])),
+    ("spilled_bytes", "bytes of spilled registers per thread", lambda f: float(f["spilled_bytes"])),
+    ("excess_wavefronts", "bank conflicts", lambda f: float(f["excess_wavefronts"])),
     ("l2_sectors", "sectors from L2", lambda f: float(f["l2_sectors"])),
-    ("global_sectors", "sectors of global memory", lambda f: float(f["global_sectors"])),
-    ("shared_wavefronts", "wavefronts of shared memory", lambda f: float(f["shared_wavefronts"])),
+    ("global_sectors", "global-memory sectors", lambda f: float(f["global_sectors"])),
+    ("shared_wavefronts", "shared-memory wavefronts", lambda f: float(f["shared_wavefronts"])),
     ("instructions", "warp instructions", lambda f: float(f["instructions"])),
     ("idle", "idle places in the last wave", lambda f: 1 / f["busy_sms"]),
     ("warps", "warps on the SM", lambda f: 1 / max(1, f["warps"])),
@@ -30,7 +31,7 @@ def reason(faster: Figures, slower: Figures) -> str:
     """In a few words, why the first takes less time than the second."""
     gain = slower["nanoseconds"] / faster["nanoseconds"] - 1
     if gain < EQUAL:
-        return "equal, within 1 %"
+        return TIE
     found: list[tuple[float, str]] = []
     for name, words, cost in _COSTS:
         few, many = cost(faster), cost(slower)
@@ -50,9 +51,9 @@ def reason(faster: Figures, slower: Figures) -> str:
 
 def _told(name: str, words: str, faster: Figures, slower: Figures, share: float) -> str:
     if name == "warps":
-        return f"{faster['warps']} warps on the SM, not {slower['warps']}"
+        return f"{faster['warps']} warps per SM instead of {slower['warps']}"
     if name == "idle":
-        return f"{faster['busy_sms']:.0%} of the SMs' time filled, not {slower['busy_sms']:.0%}"
+        return f"SMs busy {faster['busy_sms']:.0%} of the time instead of {slower['busy_sms']:.0%}"
     return f"{1 - share:.0%} fewer {words}"
 
 
