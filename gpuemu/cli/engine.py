@@ -41,8 +41,7 @@ def build() -> None:
 
     def tell(waits: bool) -> None:
         waited.append(waits)
-        if bar.compiles is not None:
-            bar.compiles(waits)
+        bar.compiles(waits)
 
     with ProgressBar("loading") as bar:
         try:

@@ -1,7 +1,7 @@
-"""A progress bar for what takes longer than two seconds, on a terminal.
+"""Progress on stderr: a bar for work of more than two seconds on a terminal, a line per minute elsewhere.
 
-The computation knows nothing of it: it hands out a function that tells how many warp instructions are done, and a
-thread beside it asks ten times a second. Without a terminal there is no thread and nothing is asked.
+The computation does not know about it: it hands out a function that counts the warp instructions that are done, and a
+thread beside it asks ten times a second, or once a minute.
 
     executing  ━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━━━  3/8 CTAs  1,203,402 warp instructions  0:00:04
     replaying  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  1,203,402 of 1,600,000 warp instructions  0:00:02
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from gpuemu.engine import Observer
 
 AFTER_SECONDS = 2.0
-"""What ends before needs no bar."""
+"""Work that ends earlier needs no bar."""
 _EVERY_SECONDS = 0.1
+LINE_SECONDS = 60.0
+"""Between lines where there is no terminal, such as in a log of CI."""
 
 Count = Callable[[], int]
 
@@ -71,59 +73,42 @@ class ProgressBar:
         self._runs = runs
         self._instructions = instructions
         self._stream = own(sys.stderr) if stream is None else stream
-        self._shown = self._stream.isatty()
         self._ctas_done = 0
         self._count: Count | None = None
         self._before = ""
         """What is done before anything can be counted, and since when."""
-        self._before_since = 0.0
+        self._before_since = self._since = 0.0
         self._stop: Event | None = None
         self._thread: Thread | None = None
 
     @property
-    def watch(self) -> Callable[[Count], None] | None:
-        """Takes the function that tells how many instructions are done; None if nobody will see it."""
-        return self._watch if self._shown else None
+    def observer(self) -> Observer:
+        """Watches a replay."""
+        return _observer(self.watch, self.compiles)
 
-    @property
-    def observer(self) -> Observer | None:
-        """Watches a replay; None if nobody will see it."""
-        return _observer(self._watch, self._take_compiling) if self._shown else None
-
-    @property
-    def compiles(self) -> Callable[[bool], None] | None:
-        """Takes whether another process compiles the engine, or this one; None if nobody will see it."""
-        return self._take_compiling if self._shown else None
-
-    @property
-    def count_ctas(self) -> Callable[[int, int], None] | None:
-        """Takes the number of CTAs done and that of all; None if nobody will see it."""
-        return self._take_ctas if self._shown else None
-
-    @property
-    def count_runs(self) -> Callable[[int, int], None] | None:
-        """Takes the number of runs done and that of all; None if nobody will see it."""
-        return self._take_runs if self._shown else None
-
-    def _take_runs(self, done: int, total: int) -> None:
+    def count_runs(self, done: int, total: int) -> None:
+        """Take the number of runs done and that of all."""
         self._ctas_done, self._runs = done, total
 
-    def _watch(self, count: Count) -> None:
+    def watch(self, count: Count) -> None:
+        """Take the function that counts the instructions that are done."""
         self._count, self._before = count, ""
 
-    def _take_compiling(self, waits: bool) -> None:
+    def compiles(self, waits: bool) -> None:
+        """Take whether another process compiles the engine, or this one."""
         self._before, self._before_since = _WAITS if waits else _COMPILES, time.monotonic()
 
-    def _take_ctas(self, done: int, total: int) -> None:
+    def count_ctas(self, done: int, total: int) -> None:
+        """Take the number of CTAs done and that of all."""
         self._ctas_done, self._ctas = done, total
 
     def __enter__(self) -> ProgressBar:
-        if self._shown:
-            from threading import Event, Thread
+        from threading import Event, Thread
 
-            self._stop = Event()
-            self._thread = Thread(target=self._draw, name="progress bar", daemon=True)
-            self._thread.start()
+        self._stop, self._since = Event(), time.monotonic()
+        run = self._draw if self._stream.isatty() else self._write_lines
+        self._thread = Thread(target=run, name="progress", daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -143,6 +128,17 @@ class ProgressBar:
                 if self._stop.wait(_EVERY_SECONDS):
                     return
 
+    def _write_lines(self) -> None:
+        assert self._stop is not None
+        while not self._stop.wait(LINE_SECONDS):
+            doing, counts, _, _ = self._state()
+            seconds = f"{time.monotonic() - self._since:.0f} s"
+            try:
+                self._stream.write(f"{doing}: {', '.join(filter(None, (counts, seconds)))}\n")
+                self._stream.flush()
+            except (OSError, ValueError):  # nobody reads it any more
+                return
+
     def _bar(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -159,22 +155,20 @@ class ProgressBar:
         return bar
 
     def _update(self, bar: Any, task: Any) -> None:
+        doing, counts, completed, total = self._state()
+        bar.update(task, description=doing, counts=counts, completed=completed, total=total, refresh=True)
+
+    def _state(self) -> tuple[str, str, int, int | None]:
+        """The work, its counts in words, and how much of how much is done."""
+        if self._before:
+            return self._before, f"{time.monotonic() - self._before_since:.0f} s", 0, None
+        if self._runs is not None:
+            return self._doing, f"{self._ctas_done}/{self._runs} runs", self._ctas_done, self._runs
         done = 0 if self._count is None else self._count()
         counts = "" if self._count is None else f"{done:,} warp instructions"
-        completed, total = 0, self._instructions
-        if self._before:
-            seconds = f"{time.monotonic() - self._before_since:.0f} s"
-            bar.update(task, description=self._before, counts=seconds, refresh=True)
-            return
-        if self._runs is not None:
-            bar.update(task, total=self._runs, completed=self._ctas_done, counts=f"{self._ctas_done}/{self._runs} runs",
-                       refresh=True)  # fmt: skip
-            return
         if self._instructions is not None:
-            completed, counts = done, f"{done:,} of {self._instructions:,} warp instructions"
-        elif self._ctas > 1:
-            completed, total = self._ctas_done, self._ctas
-            counts = f"{self._ctas_done}/{self._ctas} CTAs  {counts}"
-        bar.update(
-            task, description=self._doing, total=total, completed=completed, counts=counts, refresh=True
-        )  # fmt: skip
+            return self._doing, f"{done:,} of {self._instructions:,} warp instructions", done, self._instructions
+        if self._ctas > 1:
+            counts = "  ".join(filter(None, (f"{self._ctas_done}/{self._ctas} CTAs", counts)))
+            return self._doing, counts, self._ctas_done, self._ctas
+        return self._doing, counts, 0, None

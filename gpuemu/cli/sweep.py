@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +12,10 @@ from gpuemu.cli.effects import form_of
 from gpuemu.cli.help import Command
 from gpuemu.cli.interrupts import INTERRUPTED
 from gpuemu.cli.pages import styled
-from gpuemu.cli.terminal import own
+from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from gpuemu.studies.sweeps.results import Record
-    from gpuemu.studies.sweeps.running import Progress
     from gpuemu.studies.sweeps.study import Study
 
 STORE = "gpuemu_sweep.sqlite"
@@ -81,8 +77,8 @@ def sweep(
     with Store(None if no_store else store, lambda: click.echo(_waiting(store), err=True)) as results:
         known = results.read(planned.points)
         try:
-            with _progress() as progress:
-                outcomes = run_points(planned, known, results, jobs, cluster, progress)
+            with ProgressBar("running points", runs=len(planned.points)) as bar:
+                outcomes = run_points(planned, known, results, jobs, cluster, bar.count_runs)
         except KeyboardInterrupt:
             kept = len(results.read(planned.points))
             click.echo(_interrupted(kept, len(planned.points), None if no_store else store), err=True)
@@ -145,28 +141,6 @@ def _study(
     return Study(
         given.traces or written.traces, given.archs or written.archs, (*kept, *fixed), written.axes, written.listed
     )
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on the terminal, gone when everything is done; nothing where there is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(file=own(sys.stderr)), transient=True,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("", total=None)
-
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield update
 
 
 def _waiting(store: str) -> str:

@@ -18,54 +18,12 @@ from gpuemu.cli.main import COMMANDS, SECTIONS, cli
 
 MOST_LETTERS, MOST_EXAMPLES = 69, 4
 VERBS = {
-    "Add",
-    "Allow",
-    "Also",
-    "Apply",
-    "Change",
-    "Check",
-    "Choose",
-    "Compare",
-    "Compile",
-    "Create",
-    "Define",
-    "Describe",
-    "Draw",
-    "Estimate",
-    "Execute",
-    "Exit",
-    "Find",
-    "Fold",
-    "Give",
-    "Group",
-    "Judge",
-    "Keep",
-    "Launch",
-    "List",
-    "Measure",
-    "Name",
-    "Pass",
-    "Rank",
-    "Read",
-    "Record",
-    "Remove",
-    "Reserve",
-    "Run",
-    "Save",
-    "Search",
-    "Set",
-    "Show",
-    "Simulate",
-    "Sort",
-    "Start",
-    "Stop",
-    "Store",
-    "Time",
-    "Use",
-    "Vary",
-    "Verify",
+    "Add", "Allow", "Also", "Apply", "Change", "Check", "Choose", "Compare", "Compile", "Create", "Define",
+    "Describe", "Draw", "Estimate", "Execute", "Exit", "Find", "Fold", "Give", "Group", "Judge", "Keep",
+    "Launch", "List", "Measure", "Name", "Pass", "Rank", "Read", "Record", "Remove", "Reserve", "Run", "Save",
+    "Search", "Set", "Show", "Simulate", "Sort", "Start", "Stop", "Store", "Time", "Use", "Vary", "Verify",
     "Write",
-}
+}  # fmt: skip
 """First words of sentences that tell the program what to do."""
 
 
@@ -159,7 +117,6 @@ def test_every_name_of_a_group_is_a_parameter_of_some_command() -> None:
     assert {name for names in GROUPS.values() for name in names.split()} <= known
 
 
-@pytest.mark.slow
 def test_help_off_a_terminal_has_100_columns_unless_the_environment_says_otherwise() -> None:
     import os
 

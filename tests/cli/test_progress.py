@@ -45,19 +45,63 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_without_a_terminal_nothing_is_watched_and_no_thread_runs() -> None:
+def test_without_a_terminal_nothing_is_written_in_the_first_minute() -> None:
     before, stream = threading.active_count(), io.StringIO()
     with ProgressBar("executing", ctas=3, stream=stream) as bar:
-        assert (bar.watch, bar.count_ctas) == (None, None)
-        assert threading.active_count() == before
+        bar.count_ctas(1, 3)
+        time.sleep(0.05)
     assert stream.getvalue() == ""
+    assert threading.active_count() == before
+    assert progress.LINE_SECONDS == 60
+
+
+@pytest.mark.parametrize(
+    ("watched", "line"),
+    [
+        (lambda bar: bar.count_ctas(3, 8), r"working: 3/8 CTAs, 0 s"),
+        (
+            lambda bar: (bar.count_ctas(3, 8), bar.watch(lambda: 1203402)),
+            r"working: 3/8 CTAs  1,203,402 warp instructions, 0 s",
+        ),
+        (lambda bar: bar.count_runs(40, 72), r"working: 40/72 runs, 0 s"),
+        (lambda bar: bar.compiles(False), r"compiling the engine, once for all runs: 0 s, 0 s"),
+        (lambda bar: None, r"working: 0 s"),
+    ],
+)
+def test_without_a_terminal_a_line_is_written_each_minute(
+    watched: Callable[[ProgressBar], object], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.1)
+    stream = io.StringIO()
+    with ProgressBar("working", stream=stream) as bar:
+        watched(bar)
+        wait_for(lambda: stream.getvalue().count("\n") >= 2)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) >= 2
+    assert re.fullmatch(line, lines[0])
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_reader_that_is_gone_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        asked = 0
+
+        def write(self, text: str) -> int:
+            self.asked += 1
+            raise BrokenPipeError
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    stream = Gone()
+    with ProgressBar("working", stream=stream):
+        wait_for(lambda: stream.asked)
+        time.sleep(0.05)
+    assert stream.asked == 1
 
 
 @pytest.mark.usefixtures("at_once")
 def test_one_long_cta_shows_the_instructions_so_far() -> None:
     stream, done = Terminal(), 0
     with ProgressBar("executing", stream=stream) as bar:
-        assert bar.watch is not None
         bar.watch(lambda: done)
         wait_for(lambda: "executing" in stream.getvalue())
         done = 1_234_567
@@ -78,8 +122,6 @@ def test_what_counts_nothing_shows_the_time_alone() -> None:
 def test_several_ctas_are_counted() -> None:
     stream = Terminal()
     with ProgressBar("executing", ctas=8, stream=stream) as bar:
-        assert bar.watch is not None
-        assert bar.count_ctas is not None
         bar.watch(lambda: 500)
         bar.count_ctas(3, 8)
         wait_for(lambda: "3/8" in stream.getvalue())
@@ -90,7 +132,6 @@ def test_time_is_left_for_the_ctas_that_execute_and_not_for_the_whole_grid() -> 
     bar = ProgressBar("executing", ctas=1024, stream=Terminal())
     drawn = bar._bar()
     (task,) = drawn.task_ids
-    assert bar.count_ctas is not None
     bar.count_ctas(2, 3)
     bar._update(drawn, task)
     assert (drawn.tasks[0].completed, drawn.tasks[0].total) == (2, 3)
@@ -100,7 +141,6 @@ def test_time_is_left_for_the_ctas_that_execute_and_not_for_the_whole_grid() -> 
 def test_a_replay_counts_towards_its_end() -> None:
     stream = Terminal()
     with ProgressBar("replaying", instructions=2000, stream=stream) as bar:
-        assert bar.watch is not None
         bar.watch(lambda: 1500)
         wait_for(lambda: "1,500" in stream.getvalue())
     assert "1,500 of 2,000 warp instructions" in plain(stream.getvalue())
@@ -110,7 +150,6 @@ def test_a_replay_counts_towards_its_end() -> None:
 def test_a_replay_shows_that_the_engine_is_compiled_first_and_for_how_long() -> None:
     stream = Terminal()
     with ProgressBar("replaying", instructions=2000, stream=stream) as bar:
-        assert bar.observer is not None
         for waits, word in ((True, "waiting for another process that"), (False, "compiling the engine, once")):
             bar.observer.compiles(waits)
             wait_for(lambda word=word: re.search(rf"{word}.*\d s", plain(stream.getvalue())))
@@ -118,15 +157,12 @@ def test_a_replay_shows_that_the_engine_is_compiled_first_and_for_how_long() -> 
         bar.observer.begins(lambda: 1500)
         wait_for(lambda: "1,500" in stream.getvalue())
     assert "replaying" in plain(stream.getvalue()).split("1,500")[-2].splitlines()[-1]
-    with ProgressBar("loading", stream=io.StringIO()) as bar:
-        assert (bar.observer, bar.compiles) == (None, None)
 
 
 def test_what_ends_within_two_seconds_draws_nothing() -> None:
     assert progress.AFTER_SECONDS == 2
     stream = Terminal()
     with ProgressBar("executing", stream=stream) as bar:
-        assert bar.watch is not None
         bar.watch(lambda: 1)
     assert stream.getvalue() == ""
 
@@ -235,10 +271,7 @@ def test_a_terminal_sees_the_bar_of_one_long_cta(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_runs_are_counted_towards_their_end() -> None:
     stream = Terminal()
-    with ProgressBar("running without", runs=1, stream=stream) as bar:
-        assert bar.count_runs is not None
+    with ProgressBar("simulating causes", runs=1, stream=stream) as bar:
         bar.count_runs(40, 72)
         wait_for(lambda: "40/72" in stream.getvalue())
     assert "40/72 runs" in plain(stream.getvalue())
-    with ProgressBar("running without", runs=1, stream=io.StringIO()) as bar:
-        assert bar.count_runs is None
