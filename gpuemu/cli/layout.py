@@ -95,7 +95,7 @@ def layout(
     elif form == "svg":
         text = as_svg(geometry, pictures, each).rstrip("\n")
     else:
-        lines = [f"{chosen.label(shape)} of {shape}, {each} elements a thread, addresses in bytes", ""]
+        lines = [f"{chosen.label(shape)} of {shape}, {each} elements per thread, addresses in bytes", ""]
         if not picture_alone:
             lines += [*table(found, binary), *([""] if pictures else [])]
         if pictures:

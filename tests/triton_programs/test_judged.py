@@ -96,7 +96,7 @@ def judged(problem: Path, body: str, **words: Any) -> dict[str, Any]:
         ("t = np.zeros(512, np.float32); add[(1,)](x, t, n, BLOCK=512); scale[(1,)](t, out, n, 2.0, BLOCK=512)", "right", ""),
         ("t = np.empty(512, np.float32); add[(1,)](x, t, n, BLOCK=512); scale[(1,)](t, out, n, 2.0, BLOCK=512)", "wrong", ""),
         ("half = x[:250]; scale[(1,)](x[250:], out[250:], 250, 2.0, BLOCK=256)\nscale[(1,)](half, out, 250, 2.0, BLOCK=256)", "right", ""),
-        ("scale[(2,)](x, out, n, 2.0, BLOCK=128)", "wrong", "argument 1 has 244 wrong elements of 500"),
+        ("scale[(2,)](x, out, n, 2.0, BLOCK=128)", "wrong", "argument 1: 244 of 500 elements are wrong"),
         ("pass", "refused", "0 launches"),
         ("raise SystemExit(0)", "refused", "SystemExit"),
         ("raise KeyboardInterrupt", "refused", "KeyboardInterrupt"),

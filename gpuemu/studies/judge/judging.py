@@ -168,9 +168,10 @@ def _with_verdict(found: dict[str, Any]) -> dict[str, Any]:
         found["verdict"], found["reason"] = FAULTY, f"{errors[0]['title']}: {errors[0]['sentence']}"
     elif found["values"]:
         first = found["values"][0]
-        what = "is as it was" if first["unchanged"] else f"has {first['elements']:,} wrong elements of {first['of']:,}"
+        wrong = f"{first['elements']:,} of {first['of']:,} elements {'is' if first['elements'] == 1 else 'are'} wrong"
+        what = "unchanged" if first["unchanged"] else wrong
         place = "".join(f"[{n}]" for n in first["first"])
-        told = f"argument {first['argument']} {what}; {place} is {first['found']}, {first['right']} is right"
+        told = f"argument {first['argument']}: {what}; {place} = {first['found']}, expected {first['right']}"
         found["verdict"], found["reason"] = WRONG, told
     if found["verdict"] != RIGHT:
         found["times"] = []

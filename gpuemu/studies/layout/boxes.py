@@ -134,7 +134,7 @@ def table(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[str]:
     lines = [
         f"TMA writes {many} of {tile.rows} lines of {layout.line_bytes} bytes. Bytes of a wgmma descriptor: "
         f"{descriptor_text(layout)}, and",
-        f"{'':43}{'wavefronts':>10}{'fewest':>8}{'leading':>9}{'stride':>8}",
+        f"{'':43}{'wavefronts':>10}{'minimum':>8}{'leading':>9}{'stride':>8}",
     ]
     for r in readers(tile, layout, geometry):
         offsets = "" if r.stride is None else f"{r.leading:>9}{r.stride:>8}"

@@ -71,7 +71,7 @@ def _accesses(result: SearchResult) -> list[Line]:
     plain = result.plain
     wide = max([len(a.text) for a in result.accesses if len(a.text) <= LONGEST_TEXT], default=0)
     wide = max(wide, len("wavefronts in all") - 3)
-    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'each pass':>11}{'passes':>8}{'fewest':>9}"
+    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'per pass':>11}{'passes':>8}{'minimum':>9}"
     lines = [_line(titles + f"{'plain rows':>12}" * (plain is not None), HEAD)]
     for n, access in enumerate(result.accesses):
         text = f"{_letter(n):<3}{access.text:<{wide}}"
@@ -101,19 +101,19 @@ def _proof(result: SearchResult) -> list[Line]:
     block = f" (of a block of {result.threads})" if result.threads else ""
     lines = _wrapped(f"Tried: {', '.join(tried)}{block}.")
     if refused := _families(result.refused):
-        lines += _wrapped(f"Do not fit, a vector being torn apart or misaligned: {', '.join(refused)}.")
+        lines += _wrapped(f"Rejected (would split or misalign a vector): {', '.join(refused)}.")
     bound, best, reached = result.lower_bound, result.best.total_wavefronts, len(result.reaching)
     swapped = min((c for c in result.candidates if c.lower_bound < bound), key=lambda c: c.lower_bound, default=None)
-    text = f"Lower bound: {bound} wavefronts, wherever the elements were put. "
+    text = f"Lower bound for any layout: {bound} wavefronts. "
     if best < bound and swapped is not None:
-        text += f"Virtual threads go below it, other elements meeting in a warp: there it is {swapped.lower_bound}."
+        text += f"Virtual threads change which elements meet in a warp: their bound is {swapped.lower_bound}."
     elif best == bound:
-        text += f"Reached by {reached} of {len(result.candidates)}: there is nothing better."
+        text += f"{reached} of {len(result.candidates)} candidates reach it: optimal."
     else:
-        text += f"Reached by none; of all {len(result.candidates)}, {best} is the least."
+        text += f"None of {len(result.candidates)} candidates reaches it; the best has {best}."
     lines += _wrapped(text, SERVED if best <= bound else EXCESS)
     if swapped is not None and best >= bound:
-        lines += _wrapped(f"Were threads to change places, {swapped.lower_bound} would be the bound ({swapped.label}).")
+        lines += _wrapped(f"If threads changed places, the bound would be {swapped.lower_bound} ({swapped.label}).")
     return lines
 
 
@@ -131,14 +131,14 @@ def _ranking(result: SearchResult, top: int) -> list[Line]:
     wide = max(len(group[0].label) for group in shown)
     each = [max(4, *(len(str(g[0].wavefronts[n])) + 1 for g in shown)) for n in range(len(result.accesses))]
     heads = "".join(f"{_letter(n):>{width}}" for n, width in enumerate(each))
-    lines = [_line(f"rank  {'layout':<{wide}}   ties  wavefronts  {heads}  bytes lost  operations", HEAD)]
+    lines = [_line(f"rank  {'layout':<{wide}}  equivalent  wavefronts  {heads}  wasted bytes  operations", HEAD)]
     for before, n, group in zip([-1, *chosen], chosen, shown, strict=False):
         if n != before + 1:
             lines.append(_line(" ..."))
         c = group[0]
         counts = "".join(f"{w:>{width}}" for w, width in zip(c.wavefronts, each, strict=True))
-        text = f"{c.rank:>4}  {c.label:<{wide}}  {len(group) - 1 or '':>5}  {c.total_wavefronts:>10}  {counts}"
-        text += f"  {c.bytes_lost:>10}  {c.operations:>10}"
+        text = f"{c.rank:>4}  {c.label:<{wide}}  {len(group) - 1 or '':>10}  {c.total_wavefronts:>10}  {counts}"
+        text += f"  {c.bytes_lost:>12}  {c.operations:>10}"
         lines.append(_line(text, SERVED if c.total_wavefronts <= result.lower_bound else PLAIN))
     return lines
 
@@ -163,7 +163,7 @@ def _code(result: SearchResult) -> list[Line]:
         rest = len(alike) - len(named)
         if rest:
             named.append(f"{rest} {'more' if named else 'that CuTe does not take'}")
-        lines.append(_line(f"  costs alike    {' and '.join([', '.join(named[:-1]), named[-1]][len(named) < 2 :])}"))
+        lines.append(_line(f"  same cost      {' and '.join([', '.join(named[:-1]), named[-1]][len(named) < 2 :])}"))
     return lines
 
 

@@ -7,7 +7,7 @@
                        32       856                 12  latency of one warp
     *                  64       844                  0  latency of one warp
 
-    * on the front: none has fewer cycles with no more shared memory
+    * Pareto-optimal: no point is faster with the same or less shared memory
 
 and many are the front, the ends of the table and what each value does. A column that says the same everywhere
 is left out, and said in the first line.
@@ -26,7 +26,7 @@ SHOWN = ("cycles", "shared_bytes", "excess_wavefronts", "limited_by")
 """The numbers in a table, beside what varies."""
 MOST_ROWS = 40
 MOST_VALUES = 12
-_FRONT = "* on the front: none has fewer cycles with no more shared memory"
+_FRONT = "* Pareto-optimal: no point is faster with the same or less shared memory"
 Line = tuple[str, str]
 """Style (plain, strong or faint) and text."""
 

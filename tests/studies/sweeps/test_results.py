@@ -149,7 +149,7 @@ def test_a_short_table_has_every_point_and_marks_the_front() -> None:
         "* 2       8             6                  0  x",
         "  3       9             6                  0  x",
         "",
-        "* on the front: none has fewer cycles with no more shared memory",
+        "* Pareto-optimal: no point is faster with the same or less shared memory",
     ]
 
 
