@@ -236,7 +236,7 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
     from gpuemu.arch import as_architecture
     from gpuemu.chip.tracing import execute_launch
     from gpuemu.sass.launch_config import Listeners
-    from gpuemu.studies.check.notice import Notice
+    from gpuemu.studies.check.launch_notice import Notice
 
     if options.expect and options.execute == "timed":
         found = "it with --execute timed, which leaves out what the other CTAs would have stored"

@@ -25,7 +25,7 @@ from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
 from gpuemu.studies.check.report import Report
-from gpuemu.studies.check.scope import but_for, idle_of_kernel, idle_of_trace
+from gpuemu.studies.check.skipped_tools import but_for, idle_of_kernel, idle_of_trace
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
 
@@ -113,7 +113,7 @@ def _latencies(name: str, notes: list[str], given: Architecture | None) -> Archi
 
 
 def _check_trace(trace: Trace, tools: tuple[str, ...], given: Architecture | None) -> Report:
-    from gpuemu.studies.check.traced import follow
+    from gpuemu.studies.check.trace_check import follow
 
     findings = Findings()
 
@@ -143,10 +143,9 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
     from gpuemu.sass.launch import as_given
     from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
-    from gpuemu.studies.check.arrays import Gaps, look_between_arrays
-    from gpuemu.studies.check.lane_watch import LaneWatch
+    from gpuemu.studies.check.array_overruns import Gaps, look_between_arrays
+    from gpuemu.studies.check.listener import LanePathListener, ToolListener
     from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
-    from gpuemu.studies.check.watch import Watch
 
     what, args, given = config.code, config.args, config.arch
     assert not isinstance(given, str)
@@ -162,7 +161,7 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
     kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
     shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
     again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
-    looker = LaneWatch if "controlcheck" in tools else Watch
+    looker = LanePathListener if "controlcheck" in tools else ToolListener
     ptx = Ptx(function.cubin.content, function.name)
     watch = looker(frozenset(tools), findings, point, _unfilled(args), ptx=ptx)
 
@@ -178,7 +177,7 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
 
     trace = launch(args, watch, kept, True)
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
-        launch(copy.deepcopy(again), Watch(frozenset(tools), findings, point, [], watch), [], False)
+        launch(copy.deepcopy(again), ToolListener(frozenset(tools), findings, point, [], watch), [], False)
     if not watch.failed and len(kept) == ctas:
         budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
     if shuffles and watch.suspects and not (watch.failed or findings.undefined):
@@ -195,7 +194,7 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
             launch(copy.deepcopy(again), gaps, [], False, cubin, True)
 
         watch.notes += look_between_arrays(function, ptx, listened, findings, point)
-    if isinstance(watch, LaneWatch):
+    if isinstance(watch, LanePathListener):
         latencies = _latencies(function.arch, watch.notes, given)
         if latencies is not None:
             check_control(trace, latencies, findings, point, watch.lane_paths)

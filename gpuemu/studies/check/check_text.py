@@ -21,7 +21,7 @@ from gpuemu.base.table import Line, Style
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.findings import Finding, Point, Severity, coordinates
 from gpuemu.studies.check.report import Report, and_more
-from gpuemu.studies.check.scope import by_reason
+from gpuemu.studies.check.skipped_tools import by_reason
 
 WIDTH = 100
 _MOST = 50

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.registers import PREDICATES, general_results
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.racecheck.access_records import Indices
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -46,7 +46,7 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialise
 
 
 OF_CTA = ("cta", "_local", "_registers")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 
 
 class Unwritten:

@@ -10,7 +10,7 @@ from typing import Any
 from gpuemu.base.html import paragraph
 from gpuemu.base.table import Table, words
 from gpuemu.studies.check.findings import Finding, Severity
-from gpuemu.studies.check.scope import sentences
+from gpuemu.studies.check.skipped_tools import sentences
 
 _FEW_STEPS = 4
 """Places of races that are told one by one."""

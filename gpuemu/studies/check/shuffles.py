@@ -30,7 +30,7 @@ _MOST = 8
 _BEHIND = 2
 """Instructions behind a WARPSYNC among which the shuffle is that it is for."""
 OF_CTA = ("cta", "_bits", "_alive")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ _SYNCTHREADS = 0
 _TOLD = 3
 """mbarriers of which is told that they hold threads."""
 OF_CTA = ("cta", "_waiting", "_named_lanes", "_named")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 
 
 class Sync:

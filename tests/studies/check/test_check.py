@@ -15,10 +15,10 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
-from gpuemu.studies.check import racecheck
 from gpuemu.studies.check.check_sarif import as_sarif
 from gpuemu.studies.check.check_text import lines
 from gpuemu.studies.check.findings import Severity
+from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.report import Report
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -172,8 +172,8 @@ def test_rounds_that_race_alike_are_judged_once_and_counted_all(
     """
     (tmp_path / "k.cu").write_text(source)
     judged = []
-    before = racecheck.Memory._within
-    monkeypatch.setattr(racecheck.Memory, "_within", lambda *given: judged.append(1) or before(*given))
+    before = AccessLog._within
+    monkeypatch.setattr(AccessLog, "_within", lambda *given: judged.append(1) or before(*given))
     report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.float32)])
     assert sum(f.times for f in report.errors) >= 40 * 32
     assert len(judged) < 20
@@ -195,8 +195,8 @@ def test_rounds_that_store_the_same_values_are_judged_anew_where_these_differ(
     """
     (tmp_path / "k.cu").write_text(source.replace("VALUE", value))
     judged = []
-    before = racecheck.Memory._within
-    monkeypatch.setattr(racecheck.Memory, "_within", lambda *given: judged.append(1) or before(*given))
+    before = AccessLog._within
+    monkeypatch.setattr(AccessLog, "_within", lambda *given: judged.append(1) or before(*given))
     report = gpuemu.check(tmp_path / "k.cu", "rounds", block=(128, 1, 1), args=[np.zeros(128, np.int32)])
     (finding,) = [f for f in report.findings if "shared" in f.title]
     assert (finding.title, finding.severity) == ("Potential WAW hazard in __shared__ memory", severity)

@@ -23,7 +23,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import written_and_read
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
-from gpuemu.studies.check.notice import Notice
+from gpuemu.studies.check.launch_notice import Notice
 from gpuemu.studies.check.synccheck import Sync
 from gpuemu.trace.model import Trace
 

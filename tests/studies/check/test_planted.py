@@ -12,7 +12,7 @@ import pytest
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
-from gpuemu.studies.check import arrays
+from gpuemu.studies.check import array_overruns
 from gpuemu.studies.check.check_text import lines
 from gpuemu.studies.check.findings import Severity
 from gpuemu.studies.check.report import Report
@@ -46,7 +46,7 @@ PLANTED = {
     ("shuffles", "exited"): SHUFFLE,
     ("shuffles", "scan"): SHUFFLE,
     ("shuffles", "unmasked"): SHUFFLE,
-    ("heap", "unwritten"): Fault("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "a store to it"),
+    ("heap", "unwritten"): Fault("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "store to it"),
     ("heap", "past_the_end"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", "the first 20 bytes"),
     ("heap", "before_the_start"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", ""),
     ("heap", "used_after_free"): Fault("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the"),
@@ -110,7 +110,7 @@ def test_its_twin_is_clean(source: str, name: str, arch: str) -> None:
 
 @pytest.mark.slow
 def test_without_ptxas_a_note_says_that_nobody_looked_between_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays.shutil, "which", lambda tool: None)
+    monkeypatch.setattr(array_overruns.shutil, "which", lambda tool: None)
     report = checked("arrays", "next_bad", "sm_90")
     assert report.errors == []
     assert any("that takes ptxas on the PATH" in note for note in report.notes)

@@ -12,8 +12,8 @@ import pytest
 
 import gpuemu
 from gpuemu.isa.matrix_descriptor import Descriptor, places, swizzled
-from gpuemu.studies.check.descriptors import Descriptors
 from gpuemu.studies.check.findings import Findings, Point, Severity
+from gpuemu.studies.check.matrix_layouts import MatrixLayouts
 from gpuemu.trace.listing import parse_listing
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
@@ -24,7 +24,7 @@ BASE, ROWS = 2048, 64
 def told(box: int, line: int, said: Descriptor, across: bool = False, first: int = BASE) -> list[tuple[Severity, str]]:
     """What is found where a box of ROWS lines with a swizzle is read by a descriptor from byte `first` on."""
     findings = Findings()
-    looker = Descriptors(CODE, 1 << 16, findings, lambda i, thread, cta, does="": Point(i, thread, cta, None, does))
+    looker = MatrixLayouts(CODE, 1 << 16, findings, lambda i, thread, cta, does="": Point(i, thread, cta, None, does))
     looker.box(CODE[0], 0, swizzled(BASE + np.arange(ROWS * line), box), line, box)
     form = said.leading, said.stride, said.swizzle, 16, 16, 2, across
     looker.operand(CODE[1], 0, swizzled(first + places(*form), said.swizzle), 2, said, across)
@@ -72,7 +72,7 @@ def test_a_stride_that_reads_rows_twice_or_begins_within_them_is_an_error() -> N
 
 def test_what_threads_have_written_over_is_nobody_s_business() -> None:
     findings = Findings()
-    looker = Descriptors(CODE, 1 << 16, findings, lambda i, thread, cta, does="": Point(i, thread, cta, None, does))
+    looker = MatrixLayouts(CODE, 1 << 16, findings, lambda i, thread, cta, does="": Point(i, thread, cta, None, does))
     looker.box(CODE[0], 0, np.arange(64 * 128), 128, 0)
     looker.written(np.arange(64))
     said = descriptor(128, 1024)

@@ -8,29 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuemu.studies.check import order, proxies, racecheck, releases, strands
-from gpuemu.studies.check.aside import Aside, Kept
-from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.race import Race
-from gpuemu.studies.check.racecheck import Memory
+from gpuemu.studies.check.per_cta import Aside, Kept
+from gpuemu.studies.check.racecheck import access_log, async_proxy, happens_before, release_acquire, vector_clocks
+from gpuemu.studies.check.racecheck.access_log import AccessLog
+from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
+from gpuemu.studies.check.racecheck.context import RaceContext
 
 
-class Parties:
+class ClusterState:
     """The clusters of a launch. `machine`: its memory, which knows of the CTA that executes."""
 
-    def __init__(self, machine: Any, race: Race, memories: Sequence[Memory], proxies_: Proxies):
-        self._machine, self._race, self._memories, self._proxies = machine, race, memories, proxies_
+    def __init__(self, machine: Any, race: RaceContext, memories: Sequence[AccessLog], proxies: AsyncProxy):
+        self._machine, self._race, self._memories, self._proxies = machine, race, memories, proxies
         self._now: object = None
         """The cluster that executes, or the CTA that has none; None between two."""
         self._left = 1
         """How many of its CTAs have not ended."""
         kept: list[Kept] = [
             (self, ("_left",)),
-            (race.strands, strands.OF_CLUSTER),
-            (race.order, order.OF_CLUSTER),
-            (proxies_, proxies.OF_CLUSTER),
-            *((memory, racecheck.OF_CLUSTER) for memory in memories),
-            *([(race.releases, releases.OF_CLUSTER)] if race.releases is not None else []),
+            (race.strands, vector_clocks.OF_CLUSTER),
+            (race.order, happens_before.OF_CLUSTER),
+            (proxies, async_proxy.OF_CLUSTER),
+            *((memory, access_log.OF_CLUSTER) for memory in memories),
+            *([(race.releases, release_acquire.OF_CLUSTER)] if race.releases is not None else []),
         ]
         self._aside = Aside(*kept)
 

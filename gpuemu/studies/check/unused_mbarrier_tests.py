@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.semantics.mbarrier_waits import looking, read_by
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.flow import unused_tests
+from gpuemu.studies.check.value_flow import unused_tests
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -19,7 +19,7 @@ Step = Callable[[Mask], None]
 _UNKNOWN = -1
 """The parity that a load of the barrier's word is compared with."""
 OF_CTA = ("_open",)
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 
 
 class UnusedTests:

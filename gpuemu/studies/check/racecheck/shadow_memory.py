@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.accesses import STRAND_SHIFT, Does, Entry, Indices, Units, tags
+from gpuemu.studies.check.racecheck.access_records import STRAND_SHIFT, Does, Entry, Indices, Units, tags
 
 Foreign = Callable[[Indices], NDArray[np.bool_]]
 _MARKS = ("_written", "_first_atomic", "_last_atomic", "_first_read", "_last_read")
@@ -40,7 +40,7 @@ class Conflicts:
         return np.concatenate(self.old), np.concatenate(self.new), np.concatenate(self.unit)
 
 
-class Shadow:
+class ShadowMemory:
     """Marks for `size` bytes of memory, in units of `unit` bytes."""
 
     def __init__(self, size: int, unit: int):
@@ -53,9 +53,9 @@ class Shadow:
         self._atomics = False
         self._patterns = Units(self.shift)
 
-    def finer(self, unit: int) -> Shadow:
+    def finer(self, unit: int) -> ShadowMemory:
         """The same marks in smaller units."""
-        shadow = Shadow(self.units * self.unit, unit)
+        shadow = ShadowMemory(self.units * self.unit, unit)
         for name in _MARKS:
             setattr(shadow, name, np.repeat(getattr(self, name), self.unit // unit))
         shadow._atomics = self._atomics

@@ -19,7 +19,7 @@ from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, sh
 from gpuemu.trace.model import Instruction
 
 OF_CTA = ("_cta", "_box", "_part", "_boxes")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 _TITLE = "Matrix descriptor and tensor map disagree"
 Indices = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class _Box(NamedTuple):
     swizzle: int
 
 
-class Descriptors:
+class MatrixLayouts:
     """Who filled the shared memory of a CTA, in units of 16 bytes, and what wgmma reads of it."""
 
     def __init__(self, code: Sequence[Instruction], size: int, findings: Findings, point: Callable[..., Point]):

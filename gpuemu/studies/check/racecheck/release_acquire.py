@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 OF_CLUSTER = ("_shared", "_known", "_acquired", "_fenced")
-"""What is of a cluster, or of a CTA that has none; see `aside`."""
+"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 Seen = dict[int, tuple[int, int]]
 """First strand of a CTA → the base and bits of what is visible of it."""
 
@@ -42,7 +42,7 @@ def _merge(into: Seen, more: Seen) -> None:
         into[cta] = (base, bits) if base > before[0] else (base, bits | before[1]) if base == before[0] else before
 
 
-class Releases:
+class ReleaseAcquire:
     """Releases and acquires of a launch."""
 
     def __init__(self, strands: Strands):

@@ -11,20 +11,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.access_records import Indices
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 OF_CLUSTER = ("_strand", "_lane", "_offset", "_fences", "_reading")
-"""What is of a cluster, or of a CTA that has none; see `aside`."""
+"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
 _SHIFT = 2
 _LANE_BITS = 10
 
 
-class Proxies:
+class AsyncProxy:
     """The stores of a cluster's CTAs that no proxy fence has followed yet, by units of 4 bytes."""
 
     def __init__(

@@ -13,19 +13,20 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import descriptors, initcheck, shuffles, synccheck, unused_tests
-from gpuemu.studies.check.accesses import Does
-from gpuemu.studies.check.aside import Aside
-from gpuemu.studies.check.block_sizes import BlockSizes
-from gpuemu.studies.check.descriptors import Descriptors
+from gpuemu.studies.check import initcheck, matrix_layouts, shuffles, synccheck, unused_mbarrier_tests
+from gpuemu.studies.check.bulk_copy_sizes import BlockSizes
+from gpuemu.studies.check.device_heap import DeviceHeap
 from gpuemu.studies.check.findings import Findings, Point
-from gpuemu.studies.check.heapcheck import Heap
 from gpuemu.studies.check.initcheck import Unwritten
+from gpuemu.studies.check.lane_paths import LanePath, recorded_paths
+from gpuemu.studies.check.matrix_layouts import MatrixLayouts
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
-from gpuemu.studies.check.races import Races
+from gpuemu.studies.check.per_cta import Aside
+from gpuemu.studies.check.racecheck.access_records import Does
+from gpuemu.studies.check.racecheck.detector import RaceDetector
 from gpuemu.studies.check.shuffles import Shuffles
 from gpuemu.studies.check.synccheck import Sync
-from gpuemu.studies.check.unused_tests import UnusedTests
+from gpuemu.studies.check.unused_mbarrier_tests import UnusedTests
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -37,12 +38,12 @@ def _waits_for_phases(code: Sequence[Instruction]) -> bool:
     return any(i.mnemonic == "SYNCS" and i.has("PHASECHK") for i in code)
 
 
-class Watch(Observer):
+class ToolListener(Observer):
     """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
-        before: Watch | None = None, ptx: Ptx | None = None,
+        before: ToolListener | None = None, ptx: Ptx | None = None,
     ):  # fmt: skip
         self._tools = tools
         self._findings = findings
@@ -72,10 +73,10 @@ class Watch(Observer):
         if first and (
             "racecheck" in self._tools or ("synccheck" in self._tools and _waits_for_phases(environment.code))
         ):
-            self._races = Races(environment, self._findings, self._point, self._buffer_at, self.notes)
+            self._races = RaceDetector(environment, self._findings, self._point, self._buffer_at, self.notes)
         self._init = Unwritten(environment, self._unfilled, self._findings, self._point)
         self._inits = first and "initcheck" in self._tools
-        self._heap = Heap(memory, self._findings, self._point)
+        self._heap = DeviceHeap(memory, self._findings, self._point)
         self._sync = Sync(lanes.exists, environment.code, self._findings, self._point, self._ptx)
         shuffling = [i for i in environment.code if i.mnemonic == "SHFL"]
         self.masks = {} if self._ptx is None else self._ptx.masks(shuffling)
@@ -83,11 +84,11 @@ class Watch(Observer):
         self._tests = UnusedTests(environment.code if first else (), self._findings, self._point)
         code = environment.code if first and "memcheck" in self._tools else ()
         size = environment.memory.shared_bytes
-        self._matrices = Descriptors(code if size else (), size, self._findings, self._point)
+        self._matrices = MatrixLayouts(code if size else (), size, self._findings, self._point)
         self._sizes = BlockSizes(code, self._ptx, self._findings, self._point)
         self._aside = Aside(
-            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, descriptors.OF_CTA),
-            (self._shuffles.sources, shuffles.OF_CTA), (self._tests, unused_tests.OF_CTA),
+            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, matrix_layouts.OF_CTA),
+            (self._shuffles.sources, shuffles.OF_CTA), (self._tests, unused_mbarrier_tests.OF_CTA),
         )  # fmt: skip
 
     def _buffer_at(self, address: int) -> str:
@@ -276,3 +277,16 @@ class Watch(Observer):
             self._guard.report(
                 error.instruction, error.lane, error.found, error.right, error.title or "Execution ended"
             )
+
+
+class LanePathListener(ToolListener):
+    """A ToolListener that has the paths of lanes in `lane_paths` when a launch has ended."""
+
+    follows_lanes = True
+
+    def launches(self, environment: Any) -> None:
+        super().launches(environment)
+        self.lane_paths: list[LanePath] = []
+
+    def recorded(self, cta: int, recorder: Any) -> None:
+        self.lane_paths += recorded_paths(cta, recorder)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction
 
 WARPGROUP = 4
@@ -23,7 +23,7 @@ WARPGROUP = 4
 Bools = NDArray[np.bool_]
 Missed = Callable[[int, Instruction, int, int], None]
 OF_CTA = ("_copies", "_named", "_rounds")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 OF_CLUSTER = ("pending", "_phases", "_meetings")
 """What all CTAs of a cluster have in common, mbarriers by their bytes in the shared memory of all."""
 
@@ -71,7 +71,7 @@ class _Phases:
     parity: int = 0
 
 
-class Order:
+class HappensBefore:
     """Brings the strands of a CTA in order.
 
     `missed` hears of waits that may miss a phase: the barrier, the look, a lane and the rank of its CTA.

@@ -13,12 +13,12 @@ import numpy as np
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row
 from gpuemu.isa.warp import LANES
-from gpuemu.studies.check.accesses import Does, Entry
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
-from gpuemu.studies.check.order import Order
-from gpuemu.studies.check.race import Race
-from gpuemu.studies.check.racecheck import Memory
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.access_log import AccessLog
+from gpuemu.studies.check.racecheck.access_records import Does, Entry
+from gpuemu.studies.check.racecheck.context import RaceContext
+from gpuemu.studies.check.racecheck.happens_before import HappensBefore
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction, Trace, WarpTrace
 
 _MATRIX_ROW = 16
@@ -52,12 +52,12 @@ class _Cta:
         self._count = trace.launch.warps_per_cta * LANES
         self._exists = np.arange(self._count) < threads
         self._strands = Strands(self._exists)
-        self._order = Order(self._strands)
-        self._race = Race(self._strands, self._order, findings, point)
+        self._order = HappensBefore(self._strands)
+        self._race = RaceContext(self._strands, self._order, findings, point)
         size = 1 << 18
         if trace.addresses.size:
             size = max(size, int(trace.addresses[:, :].max(initial=0)) % (1 << 24) + 64)
-        self._memory = Memory(self._race, "shared", size, shared_byte, False)
+        self._memory = AccessLog(self._race, "shared", size, shared_byte, False)
         self._at = [0] * len(warps)
         self._row = [0] * len(warps)
 

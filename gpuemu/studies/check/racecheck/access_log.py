@@ -1,8 +1,8 @@
 """Data races: two accesses of different threads to one byte, at least one of them a write, that nothing orders.
 
-Accesses are logged, equal ones once, and looked at together at each barrier for the whole CTA, before which nothing can
-race with what comes behind it: `conflicts` finds the pairs, `Strands` tells which of them are ordered after all. Global
-memory has a shadow besides that stays from one CTA to the next: CTAs are ordered only by what `Releases` knows.
+The log keeps each distinct access once. At each barrier for the whole CTA it looks for races, since no access before
+such a barrier races with one after it. `racing_pairs` finds the pairs, and `Strands` says which of them are ordered.
+Global memory also has a shadow memory, which later CTAs are compared with: only `ReleaseAcquire` orders CTAs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.studies.check.accesses import (
+from gpuemu.studies.check.findings import Finding
+from gpuemu.studies.check.racecheck.access_records import (
     ENTRIES,
     Does,
     Entry,
@@ -25,11 +26,10 @@ from gpuemu.studies.check.accesses import (
     strand_of,
     with_strands,
 )
-from gpuemu.studies.check.conflicts import exchanged, unordered
-from gpuemu.studies.check.findings import Finding
-from gpuemu.studies.check.race import Race
-from gpuemu.studies.check.shadow import Conflicts, Shadow
-from gpuemu.studies.check.telling import Same, Teller, lasting_name
+from gpuemu.studies.check.racecheck.context import RaceContext
+from gpuemu.studies.check.racecheck.race_findings import RaceFindings, Same, lasting_name
+from gpuemu.studies.check.racecheck.racing_pairs import exchanged, unordered
+from gpuemu.studies.check.racecheck.shadow_memory import Conflicts, ShadowMemory
 
 _WIDEST = 16
 _MOST_ENTRIES = 1 << 14
@@ -37,7 +37,7 @@ _MOST_ENTRIES = 1 << 14
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
 OF_CLUSTER = ("_log", "_most", "_marked", "last", "barriers")
-"""What is of a cluster, or of a CTA that has none; see `aside`."""
+"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _BARRIER_SHIFT = 3
 """Barrier objects have 8 bytes."""
 
@@ -47,17 +47,17 @@ def _changes(does: Indices) -> NDArray[np.bool_]:
     return np.isin(does, (Does.WRITE, Does.ATOMIC))
 
 
-class Memory:
+class AccessLog:
     """The log of one memory: shared memory, or all buffers of global memory, which `lasting` CTAs have in common."""
 
-    def __init__(self, race: Race, name: str, size: int, describe: Callable[[int], str], lasting: bool):
+    def __init__(self, race: RaceContext, name: str, size: int, describe: Callable[[int], str], lasting: bool):
         self._race = race
         self.name = name
         self._size = size
         self._lasting = lasting
-        self._teller = Teller(race, name, describe)
+        self._teller = RaceFindings(race, name, describe)
         self._units: dict[int, Units] = {}
-        self._shadow: Shadow | None = None
+        self._shadow: ShadowMemory | None = None
         self._log: dict[object, Entry] = {}
         self._most = _MOST_ENTRIES
         self._marked = 0
@@ -213,7 +213,7 @@ class Memory:
         unit = min(min(e.size for e in entries), 4)
         shadow = self._shadow
         if shadow is None:
-            shadow = self._shadow = Shadow(self._size, unit)
+            shadow = self._shadow = ShadowMemory(self._size, unit)
         elif unit < shadow.unit:
             shadow = self._shadow = shadow.finer(unit)
         conflicts, foreign = Conflicts(), self._race.strands.foreign

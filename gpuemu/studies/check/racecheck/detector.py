@@ -14,23 +14,22 @@ from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import blocks, held, order, warp_syncs
-from gpuemu.studies.check.accesses import Does, Entry, Indices
-from gpuemu.studies.check.aside import Aside
-from gpuemu.studies.check.blocks import Blocks
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
-from gpuemu.studies.check.flow import guesses, later_uses, looks, polls, updates
-from gpuemu.studies.check.held import Held
-from gpuemu.studies.check.order import Order, is_barrier_object, is_released
-from gpuemu.studies.check.parties import Parties
-from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.race import Race
-from gpuemu.studies.check.racecheck import Memory
-from gpuemu.studies.check.releases import Releases
-from gpuemu.studies.check.stores import one_store
-from gpuemu.studies.check.strands import Strands
-from gpuemu.studies.check.telling import missed_phase
-from gpuemu.studies.check.warp_syncs import WarpSyncs
+from gpuemu.studies.check.per_cta import Aside
+from gpuemu.studies.check.racecheck import bulk_copies, happens_before, pending_reads, warp_syncs
+from gpuemu.studies.check.racecheck.access_log import AccessLog
+from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
+from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
+from gpuemu.studies.check.racecheck.bulk_copies import BulkCopies
+from gpuemu.studies.check.racecheck.cluster_state import ClusterState
+from gpuemu.studies.check.racecheck.context import RaceContext
+from gpuemu.studies.check.racecheck.happens_before import HappensBefore, is_barrier_object, is_released
+from gpuemu.studies.check.racecheck.pending_reads import PendingReads
+from gpuemu.studies.check.racecheck.race_findings import missed_phase, one_store
+from gpuemu.studies.check.racecheck.release_acquire import ReleaseAcquire
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
+from gpuemu.studies.check.racecheck.warp_syncs import WarpSyncs
+from gpuemu.studies.check.value_flow import guesses, later_uses, looks, polls, updates
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
@@ -42,7 +41,7 @@ _MOST_SPAN = 1 << 31
 """Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
 
 
-class Races:
+class RaceDetector:
     """Racecheck of one launch."""
 
     def __init__(
@@ -56,37 +55,37 @@ class Races:
         self.cta = 0
         code, self._stride = environment.code, max(1, -(-self._memory.shared_bytes // 16)) * 16
         self._strands = Strands(lanes.exists)
-        self._order = Order(self._strands, self._tell_missed)
-        self._race = Race(self._strands, self._order, findings, point, self._stride)
+        self._order = HappensBefore(self._strands, self._tell_missed)
+        self._race = RaceContext(self._strands, self._order, findings, point, self._stride)
         self._race.polls = polls(code)
         self._race.looks, self._race.updates = looks(code), updates(code)
         self._guesses = guesses(code)
         special = self._race.polls | self._guesses
-        self._held = Held({k: uses for k, uses in later_uses(code).items() if k not in special})
+        self._held = PendingReads({k: uses for k, uses in later_uses(code).items() if k not in special})
         fences = any(i.mnemonic == "MEMBAR" for i in code)
-        self._releases = Releases(self._strands) if fences or self._race.polls else None
+        self._releases = ReleaseAcquire(self._strands) if fences or self._race.polls else None
         self._race.releases = self._releases
         buffers = [b for b in self._memory.buffers if b.start < LOCAL_WINDOW]
         self._origin = buffers[0].start & -16 if buffers else 0
         span = buffers[-1].start + buffers[-1].bytes - self._origin if buffers else 0
-        self._shared = Memory(self._race, "shared", self._stride, self._race.shared_at, False)
+        self._shared = AccessLog(self._race, "shared", self._stride, self._race.shared_at, False)
         self._global = None
         if span > _MOST_SPAN:
             notes.append("global memory is too large, or too far apart, to look for races there")
         else:
-            self._global = Memory(
+            self._global = AccessLog(
                 self._race, "global", span, lambda at: describe(self._origin + at), environment.launch.ctas > 1
             )
-        self._proxies = Proxies(code, self._stride, self._strands, findings, point, self._race.shared_at)
+        self._proxies = AsyncProxy(code, self._stride, self._strands, findings, point, self._race.shared_at)
         self.warps = WarpSyncs(self._strands, self._exists, self._releases is not None or any(map(is_released, code)))
-        self.blocks = Blocks(
+        self.blocks = BulkCopies(
             self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
         )
         memories = [self._shared] if self._global is None else [self._shared, self._global]
-        self._parties = Parties(self._memory, self._race, memories, self._proxies)
+        self._parties = ClusterState(self._memory, self._race, memories, self._proxies)
         self._aside = Aside(
-            (self, ("cta",)), (self.warps, warp_syncs.OF_CTA), (self.blocks, blocks.OF_CTA),
-            (self._order, order.OF_CTA), (self._held, held.OF_CTA),
+            (self, ("cta",)), (self.warps, warp_syncs.OF_CTA), (self.blocks, bulk_copies.OF_CTA),
+            (self._order, happens_before.OF_CTA), (self._held, pending_reads.OF_CTA),
         )  # fmt: skip
 
     # -- the launch -------------------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ class Races:
         addresses = place.base + place.pattern.offsets
         self._releases.flag(shared, addresses, self._lanes(place), reads, writes, widely, itself)
 
-    def _log(self, memory: Memory, space: Any, place: Place, does: Does, copy: str, base: int) -> None:
+    def _log(self, memory: AccessLog, space: Any, place: Place, does: Does, copy: str, base: int) -> None:
         pattern, instruction = place.pattern, space.site.instruction
         lanes = self._lanes(place)
         version, of_lane, phases = self._strands.version, self._strands.of_lane, self.warps.phases
@@ -327,7 +326,7 @@ class Races:
         )
 
     def fails(self, waits: Sequence[Any]) -> None:
-        """The CTA waits for ever, at these mbarriers if any; see Order.gone_by."""
+        """The CTA waits for ever, at these mbarriers if any; see HappensBefore.gone_by."""
         for wait in waits:
             self._order.gone_by(self._memory.rank * self._stride + wait.byte, wait.lanes, wait.instruction)
 

@@ -33,7 +33,7 @@ OF_CLUSTER = (
     "of_lane", "base", "cta_base", "cta_limit", "count", "_before", "_reach", "_given", "_fences", "_fenced",
     "_checked", "plain", "rank", "others", "_settles_at", "_own", "_met", "_released", "parts",
 )  # fmt: skip
-"""What is of a cluster, or of a CTA that has none; see `aside`."""
+"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _MANY = 1 << 13
 """Strands of a cluster after which the base is moved behind those that are before everything."""
 _RESERVED = 1 << 16

@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.studies.check.accesses import Does, Entry, Indices
-from gpuemu.studies.check.order import Order
-from gpuemu.studies.check.proxies import Proxies
-from gpuemu.studies.check.racecheck import Memory
+from gpuemu.studies.check.racecheck.access_log import AccessLog
+from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
+from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
+from gpuemu.studies.check.racecheck.happens_before import HappensBefore
 
 OF_CTA = ("cta", "_beside")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 _BLOCK = 16
 
 
-class Blocks:
+class BulkCopies:
     """Logs blocks. `parity`: what that of an mbarrier is now, by its byte in the shared memory of the cluster's CTAs.
 
     Each of those is `stride` bytes behind the one before. Global memory counts from `origin`.
     """
 
     def __init__(
-        self, order: Order, shared: Memory, everywhere: Memory | None, proxies: Proxies, parity: Callable[[int], int],
-        stride: int, origin: int,
+        self, order: HappensBefore, shared: AccessLog, everywhere: AccessLog | None, proxies: AsyncProxy,
+        parity: Callable[[int], int], stride: int, origin: int,
     ):  # fmt: skip
         self._order = order
         self._stride, self._origin = stride, origin
@@ -55,7 +55,9 @@ class Blocks:
         if self._global is not None and len(places):
             self._add(self._global, site, lane, places - self._origin, does, "bulk")
 
-    def _add(self, memory: Memory, site: Any, lane: int, places: Indices, does: Does, kind: str, base: int = 0) -> None:
+    def _add(
+        self, memory: AccessLog, site: Any, lane: int, places: Indices, does: Does, kind: str, base: int = 0
+    ) -> None:
         blocks, size = np.unique(places // _BLOCK) * _BLOCK, _BLOCK
         if len(blocks) * _BLOCK != len(places):
             blocks, size = np.unique(places), 1

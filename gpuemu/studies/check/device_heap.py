@@ -33,7 +33,7 @@ class _Block:
     freed: Point | None = None
 
 
-class Heap:
+class DeviceHeap:
     """The state of each byte of the heap. One for a launch, since blocks live from CTA to CTA."""
 
     def __init__(self, memory: Any, findings: Findings, point: Callable[..., Point]):

@@ -9,20 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
-from gpuemu.studies.check.accesses import Indices
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
-from gpuemu.studies.check.order import Order
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.access_records import Indices
+from gpuemu.studies.check.racecheck.happens_before import HappensBefore
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 _FIRST_APART = 1 << 28
 """From here on numbers stand for some lanes of a strand, not for strands."""
 
 
-class Race:
+class RaceContext:
     """Racecheck of a launch: the strands of its CTAs and its two memories."""
 
     def __init__(
-        self, strands: Strands, order: Order, findings: Findings, point: Callable[..., Point], stride: int = 1 << 24
+        self,
+        strands: Strands,
+        order: HappensBefore,
+        findings: Findings,
+        point: Callable[..., Point],
+        stride: int = 1 << 24,
     ):
         self.strands = strands
         self.order = order
@@ -37,11 +42,11 @@ class Race:
         """The CTAs of the cluster that executes, by rank; none if it has one."""
         self._stride = stride
         self.polls: set[int] = set()
-        """Loads that wait for a flag (see `flow`), by their offsets: they race with nobody."""
+        """Loads that wait for a flag (see `value_flow`), by their offsets: they race with nobody."""
         self.updates: set[int] = set()
-        """Loads and stores that change a word in place (see `flow`), by their offsets."""
+        """Loads and stores that change a word in place (see `value_flow`), by their offsets."""
         self.looks: dict[int, frozenset[int]] = {}
-        """Loads that decide whether an atomic is worth it, and the atomics (see `flow`), by their offsets."""
+        """Loads that decide whether an atomic is worth it, and the atomics (see `value_flow`), by their offsets."""
 
     def shared_at(self, at: int) -> str:
         """What a place in the shared memory of the CTAs of a cluster is called, each `stride` bytes behind another."""

@@ -1,4 +1,4 @@
-"""Reads of which it is not known yet whether a lane makes use of them: see `flow.later_uses`."""
+"""Reads of which it is not known yet whether a lane makes use of them: see `value_flow.later_uses`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
 OF_CTA = ("_reads",)
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 
 
 @dataclass
@@ -19,7 +19,7 @@ class _Read:
     log: Callable[[Bools], None]
 
 
-class Held:
+class PendingReads:
     """Reads by their loads' offsets, the last of each lane. `uses`: of each load, who uses what it brings."""
 
     def __init__(self, uses: dict[int, frozenset[int]]):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
-from gpuemu.studies.check.accesses import CONFLICTS, Does, Entry, Indices, Rows
+from gpuemu.studies.check.racecheck.access_records import CONFLICTS, Does, Entry, Indices, Rows
 
 Ordered = Callable[[int, int], bool]
 _MIX = tuple(np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93))

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import ballots
-from gpuemu.studies.check.strands import Strands
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 Bools = NDArray[np.bool_]
 OF_CTA = ("phases", "phase", "_naming")
-"""What is of one CTA; see `aside`."""
+"""What is of one CTA; see `per_cta`."""
 _PHASES_BITS = 40
 """Of the numbers of phases, which no two CTAs of a cluster have in common."""
 

@@ -1,0 +1,1 @@
+"""Data races: who accesses which byte, what happens before what, and which pairs nothing orders."""
