@@ -80,7 +80,8 @@ __attribute__((constructor)) void find_door() {
   door = atoi(number);
   if (!gpuemu_is_audited)
     end_program("the dynamic linker has not loaded gpuemu's auditor. Look for its own message above.");
-  pthread_atfork([] { mutex().lock(); }, [] { mutex().unlock(); }, [] { mutex().unlock(); });
+  // A recursive lock belongs to a thread by its number, which is another one in the new process.
+  pthread_atfork([] { mutex().lock(); }, [] { mutex().unlock(); }, [] { new (&mutex()) std::recursive_mutex; });
 }
 
 }  // namespace
