@@ -5,9 +5,10 @@ both map; in the process it lies at the device's addresses, so that a device poi
 and fills are done by the process itself, in the heap, after gpuemu has answered the request: then every earlier launch
 that reads or writes these bytes must have happened.
 
-A request is its number and the length of its fields (two u32), then the fields; an answer is a status (a CUresult), the
-length of what kernels printed, the length of the fields (three u32), then both. Numbers are little-endian; `text` and
-`bytes` are a u32 length and the content; `dim` is three u32. The C++ header is made from this file (see `header`).
+A request is its number and the length of its fields (two u32), then the fields. An answer is a status (a CUresult), the
+length of what kernels printed and the length of the fields (three u32), the device's clock (u64), then both. Numbers
+are little-endian; `text` and `bytes` are a u32 length and the content; `dim` is three u32. The C++ header is made from
+this file (see `header`).
 """
 
 from __future__ import annotations
@@ -48,11 +49,10 @@ class Request(IntEnum):
     RECORD = 13  # u64 event, u64 stream →
     WAIT = 14  # u64 stream, u64 event →
     ELAPSED = 15  # u64 first, u64 second → f32 milliseconds
-    CLOCK = 16  # → u64 nanoseconds
-    OCCUPANCY = 17  # u32 function, u32 threads, u32 dynamic_shared → u32 blocks
-    CLUSTERS = 18  # u32 function, dim block, dim cluster, u32 dynamic_shared → u32 clusters
-    LIMIT = 19  # u32 CUlimit, u64 value →
-    REFUSED = 20  # text: the function that is not provided, and why → (the process ends)
+    OCCUPANCY = 16  # u32 function, u32 threads, u32 dynamic_shared → u32 blocks
+    CLUSTERS = 17  # u32 function, dim block, dim cluster, u32 dynamic_shared → u32 clusters
+    LIMIT = 18  # u32 CUlimit, u64 value →
+    REFUSED = 19  # text: the function that is not provided, and why → (the process ends)
 
 
 ALL_STREAMS = (1 << 64) - 1
@@ -212,7 +212,9 @@ class Device(Protocol):
         """Emulated milliseconds between two events that were recorded."""
 
     def clock(self) -> int:
-        """Emulated nanoseconds since the process began, for the program's own clock."""
+        """Emulated nanoseconds that the program's host has waited for, asked for after each request: the program's own
+        clocks advance by them.
+        """
 
     def occupancy(self, function: int, threads: int, dynamic_shared_bytes: int) -> int:
         """CTAs that live on one SM at once."""

@@ -36,7 +36,7 @@ from gpuemu.programs.protocol import (
 
 _NO_RESERVE = 0x4000
 """MAP_NORESERVE, which Python's mmap has no name for."""
-_HEAD, _ANSWER = struct.Struct("<II"), struct.Struct("<III")
+_HEAD, _ANSWER = struct.Struct("<II"), struct.Struct("<IIIQ")
 _WAITING = frozenset((Request.SYNCHRONIZE, Request.COPY, Request.ELAPSED))
 """After these, what kernels have printed is asked for."""
 
@@ -69,8 +69,9 @@ class Connection:
             status, answer = error.code, Writer()
         if request in _WAITING:
             printed = self.device.printed()
+        head = _ANSWER.pack(status, len(printed), len(answer.content), self.device.clock())
         try:
-            self._line.sendall(_ANSWER.pack(status, len(printed), len(answer.content)) + printed + answer.content)
+            self._line.sendall(head + printed + answer.content)
         except OSError:  # killed while it waited
             return False
         return True
@@ -142,9 +143,6 @@ class Connection:
 
     def _elapsed(self, given: Reader, answer: Writer) -> None:
         answer.f32(self.device.elapsed(given.u64(), given.u64()))
-
-    def _clock(self, given: Reader, answer: Writer) -> None:
-        answer.u64(self.device.clock())
 
     def _occupancy(self, given: Reader, answer: Writer) -> None:
         answer.u32(self.device.occupancy(given.u32(), given.u32(), given.u32()))

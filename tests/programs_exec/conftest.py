@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,18 @@ def counts(device: FakeDevice) -> None:
     device.view(device.variables["counter"][0], 1, np.int32)[0] += 1
 
 
-KERNELS = {"add": ("QQQi", add), "twice": ("Qi", twice), "crash": ("", crash), "say": ("", say), "counts": ("", counts)}
+def slow(device: FakeDevice) -> None:
+    time.sleep(0.5)
+
+
+KERNELS = {
+    "add": ("QQQi", add),
+    "twice": ("Qi", twice),
+    "crash": ("", crash),
+    "say": ("", say),
+    "counts": ("", counts),
+    "slow": ("", slow),
+}
 
 
 @dataclass

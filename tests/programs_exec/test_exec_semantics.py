@@ -329,3 +329,34 @@ def test_threads_share_the_device_and_have_errors_of_their_own(execute: Callable
       for (int t = 0; t < 4; ++t) printf("%d %d\n", wrong[t], last[t]);
     }""", "-std=c++17")  # fmt: skip
     assert run.out == "0 0\n0 0\n0 101\n0 0\n"
+
+
+def test_the_clocks_of_the_program_advance_by_the_time_of_the_device(execute: Callable[..., Any]) -> None:
+    """The two kernels take a second here, and 3 ms of the emulated GPU. A wait for a deadline takes its time still."""
+    run = execute(HEAD + r"""
+    #include <chrono>
+    #include <condition_variable>
+    #include <ctime>
+    #include <mutex>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    __global__ void slow() {}
+    double real() {
+      timespec now;
+      syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+      return now.tv_sec + now.tv_nsec * 1e-9;
+    }
+    int main() {
+      slow<<<1, 1>>>(), cudaDeviceSynchronize();
+      auto begin = std::chrono::steady_clock::now(); auto processor = clock(); double real_begin = real();
+      slow<<<1, 1>>>(), slow<<<1, 1>>>();
+      cudaDeviceSynchronize();
+      std::chrono::duration<double> seen = std::chrono::steady_clock::now() - begin;
+      double used = double(clock() - processor) / CLOCKS_PER_SEC, took = real() - real_begin;
+      printf("%d %d %d\n", seen.count() >= 0.003 && seen.count() < 0.5, used >= 0.003 && used < 0.5, took >= 1.0);
+      std::mutex mutex; std::condition_variable condition; std::unique_lock<std::mutex> lock(mutex);
+      real_begin = real();
+      auto found = condition.wait_for(lock, std::chrono::milliseconds(200));
+      printf("%d %d\n", found == std::cv_status::timeout, real() - real_begin >= 0.19);
+    }""", "-std=c++17")  # fmt: skip
+    assert run.out == "1 1 1\n1 1\n"

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "state.h"
 
 
@@ -108,6 +109,7 @@ void connect() {
   hand_over(ends[1], heap);
   close(ends[1]);
   line = ends[0], owner = getpid();
+  begin_device_clock();
   state().heap_file = heap;
   state().meet_the_chip();
 }
@@ -131,17 +133,21 @@ Ask &Ask::put_bytes(const void *data, size_t bytes) {
 }
 
 Ask &Ask::send() {
+  int64_t began = wall_nanoseconds();
   uint32_t head[2] = {uint32_t(request_), uint32_t(fields_.size())};
   write_all(head, sizeof head);
   write_all(fields_.data(), fields_.size());
   uint32_t answer[3];  // status, bytes that kernels printed, bytes of the fields
+  int64_t clock = 0;
   read_all(answer, sizeof answer);
+  read_all(&clock, sizeof clock);
   std::vector<char> printed(answer[1]);
   read_all(printed.data(), printed.size());
   if (!printed.empty()) fwrite(printed.data(), 1, printed.size(), stdout);
   fields_.resize(answer[2]);
   read_all(fields_.data(), fields_.size());
   at_ = 0;
+  advance_clocks(wall_nanoseconds() - began, clock);
   Code code = Code(answer[0]);
   if (is_fault(code))
     state().pending_fault = code;
