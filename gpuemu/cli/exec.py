@@ -53,9 +53,6 @@ def exec(
     from gpuemu.arch import as_architecture, parse_overrides
     from gpuemu.arch.files import with_chip
 
-    if form != "text" and output is None:
-        wrong = f"there is no room for {form}, because standard output is the program's"
-        raise GpuemuError.one("--format", None, "", wrong, "Add -o FILE")
     try:
         re.compile(pattern)
     except re.error as error:

@@ -23,6 +23,7 @@ from gpuemu.cli.terminal import own
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.programs.journal import Journal, LaunchRecord
+    from gpuemu.programs.summary import Further
     from gpuemu.sass.launch_config import LaunchConfig
 
 FORMS = ("text", "json", "html")
@@ -46,26 +47,42 @@ class ProgramOptions:
     folder: str | None = None
 
 
-def run_on(arch: Architecture, command: Sequence[str], options: ProgramOptions) -> int:
+@dataclass(frozen=True)
+class Built:
+    """A program that gpuemu has built: the command that builds it, and the one that runs it then."""
+
+    how: str
+    command: Sequence[str]
+
+
+def run_on(arch: Architecture, command: Sequence[str], options: ProgramOptions, built: Built | None = None) -> int:
     """Run a program, show what it did, and return the exit code. Raises GpuemuError."""
     from gpuemu.programs.device import Maker
     from gpuemu.programs.server import run_program
     from gpuemu.programs.settings import Settings
+    from gpuemu.programs.summary import Further
 
+    if options.form != "text" and options.output is None:
+        wrong = f"there is no room for {options.form}, because standard output is the program's"
+        raise GpuemuError.one("--format", None, "", wrong, "Add -o FILE")
     line = ProgressLine()
     settings = Settings(
         arch, options.seconds, options.kernel, options.launches, _check if options.checked else None, line.hear
     )  # fmt: skip
     maker = Maker(settings)
-    journal, code, refused = maker.journal, BAD_INPUT, list[str]()
+    journal = maker.journal
+    further = Further(command if built is None else built.command, "" if built is None else built.how)
     try:
         with left_to_a_script():
             code, refused = run_program(list(command), maker)
-    finally:
+    except GpuemuError:
         line.wipe()
-        code = BAD_INPUT if refused else 128 - code if code < 0 else code
-        if journal.launches or not refused:
-            _show(journal, arch, command, options, code)
+        if journal.launches:
+            _show(journal, arch, further, options, BAD_INPUT)
+        raise
+    line.wipe()
+    code = BAD_INPUT if refused else 128 - code if code < 0 else code
+    _show(journal, arch, further, options, code)
     for sentence in refused:
         click.echo(f"error: {sentence}", err=True)
     errors = _tell_findings(journal)
@@ -76,7 +93,7 @@ def run_on(arch: Architecture, command: Sequence[str], options: ProgramOptions) 
     return options.error_exitcode if errors and options.error_exitcode is not None else code
 
 
-def _show(journal: Journal, arch: Architecture, command: Sequence[str], options: ProgramOptions, code: int) -> None:
+def _show(journal: Journal, arch: Architecture, again: Further, options: ProgramOptions, code: int) -> None:
     from gpuemu.programs import summary
 
     data = journal.data(code, arch.chip, arch.name)
@@ -89,10 +106,10 @@ def _show(journal: Journal, arch: Architecture, command: Sequence[str], options:
             "kernels": summary.kernel_table(journal), "copies": summary.copy_table(journal),
             "launches": summary.launch_table(journal),
         }  # fmt: skip
-        notes, further = summary.notes_of(journal), summary.further(journal, command)
-        text = as_program_html(data, shlex.join(command), tables, notes, further)
+        notes = summary.notes_of(journal)
+        text = as_program_html(data, shlex.join(again.command), tables, notes, again.lines(journal))
     else:
-        text = summary.summary(journal, arch, command, columns_of(120, options.output is not None))
+        text = summary.summary(journal, arch, again, columns_of(120, options.output is not None))
     if options.output is not None:
         write_whole(Path(options.output), text)
     else:

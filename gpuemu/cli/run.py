@@ -17,6 +17,7 @@ from gpuemu.cli.loading import run_trace
 from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.saved import result_data
+from gpuemu.cli.source_program import is_program, run_source
 from gpuemu.cli.writing import output_option, refuse_terminal, write_out
 
 if TYPE_CHECKING:
@@ -122,8 +123,13 @@ def run(
     """Simulate TRACE on one SM: duration, what limits it, memory tables, occupancy.
 
     TRACE is a trace file, the name of a trace that comes with gpuemu (`gpuemu traces`), or a .cu, .cubin or .ptx,
-    which gpuemu first executes as `gpuemu trace` does. It may also be an Accel-Sim trace (docs/traceg.md).
+    which gpuemu first executes as `gpuemu trace` does. It may also be an Accel-Sim trace (docs/traceg.md). A .cu with
+    a main function runs as a whole, as `gpuemu exec` does, unless you give --kernel, --grid, --block or --arg.
     """
+    context = click.get_current_context()
+    if is_program(trace, context):
+        code = LaunchOptions(**launch).for_the_compiler
+        raise SystemExit(run_source(trace, arch_name, settings, form, output, code, context))
     refuse_terminal(output, form)
     texts = sources
     if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpuemu.arch import Architecture
@@ -95,7 +96,7 @@ def launch_table(journal: Journal) -> Table:
     return Table(columns, rows)
 
 
-def summary(journal: Journal, arch: Architecture, command: Sequence[str], columns: int) -> str:
+def summary(journal: Journal, arch: Architecture, further: Further, columns: int) -> str:
     """What `gpuemu exec` prints when the program has ended."""
     if not journal.launches:
         return "".join(f"{line}\n" for line in ("The program launched no kernel.", *notes_of(journal)))
@@ -108,20 +109,28 @@ def summary(journal: Journal, arch: Architecture, command: Sequence[str], column
         parts.append(copy_table(journal).text(columns))
     parts += [f"note: {note}\n" for note in notes_of(journal)]
     parts.append("Look further:\n")
-    parts += [f"  {line}\n" for line in further(journal, command)]
+    parts += [f"  {line}\n" for line in further.lines(journal)]
     return "\n".join("".join(part) for part in _groups(parts))
 
 
-def further(journal: Journal, command: Sequence[str]) -> list[str]:
-    """Commands that say more, the first about the kernel that takes longest."""
-    if not journal.launches:
-        return []
-    program, slowest = shlex.join(command), rows_of(journal.launches)[0][0]
-    return [
-        f"gpuemu exec --why {shlex.quote(slowest.kernel)} -- {program}",
-        f"gpuemu exec --check -- {program}",
-        f"gpuemu exec --format html -o report.html -- {program}",
-    ]
+@dataclass(frozen=True)
+class Further:
+    """Where to look further: the program's command, and the one that builds it, if gpuemu has built it."""
+
+    command: Sequence[str]
+    how_to_build: str = ""
+
+    def lines(self, journal: Journal) -> list[str]:
+        """Commands that say more, the first about the kernel that takes longest."""
+        if not journal.launches:
+            return []
+        program, slowest = shlex.join(self.command), rows_of(journal.launches)[0][0]
+        return [
+            *filter(None, [self.how_to_build]),
+            f"gpuemu exec --why {shlex.quote(slowest.kernel)} -- {program}",
+            f"gpuemu exec --check -- {program}",
+            f"gpuemu exec --format html -o report.html -- {program}",
+        ]
 
 
 def _groups(parts: Sequence[str]) -> list[list[str]]:

@@ -22,6 +22,7 @@ from gpuemu.sass.tools.temporary import temporary_folder
 Run = Callable[[Sequence[str]], "CompletedProcess[str]"]
 
 SOURCE, ARGUMENTS, CUBIN, PREPROCESSED = "gpuemu_source.cu", "gpuemu_arguments", "gpuemu.cubin", "gpuemu.ii"
+PROGRAM = "gpuemu_program"
 _OF_A_SHELL = re.compile(r"[\x00-\x1f\x7f$`\"'\\;&|<>(){}*?\[\]!#]")
 _OF_A_FOLDER = re.compile(r"[\w@%+=:./-]+")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -41,6 +42,12 @@ class Compilation:
             raise no_code("nvcc", self._file, self._flags)
         log = (done.stderr + done.stdout).replace(str(self._folder / SOURCE), self._file)
         return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 else None
+
+    def linked(self, run: Run) -> tuple[str, bytes | None]:
+        """What nvcc says, and the program where it compiles and links."""
+        done, content = self._run(run, "-link", PROGRAM)
+        log = (done.stderr + done.stdout).replace(str(self._folder / SOURCE), self._file)
+        return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 and content else None
 
     def preprocessed(self, run: Run) -> bytes | None:
         """All that the compiler proper would read, whatever our folder is called; None where that fails."""

@@ -146,6 +146,24 @@ def compile_cuda(
     return cubin
 
 
+def build_program(path: str | Path, arch: str, options: Sequence[str] = ()) -> bytes:
+    """The program of a CUDA C++ source with a main function, built by nvcc for an architecture such as "sm_89".
+
+    `options` are as for `compile_cuda`. Raises GpuemuError where there is no nvcc, and with the compiler's errors.
+    """
+    file = str(path)
+    source = _read(path, "a CUDA source is right")
+
+    def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return _run(command, file, COMPILATION_S)
+
+    with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
+        log, program = compilation.linked(run)
+    if program is None:
+        raise _compile_error(log.replace(name_of_a_line(file), shown_in_a_line(file)), file, arch, "nvcc")
+    return program
+
+
 def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str], instance: str) -> tuple[str, bytes | None]:
     """What nvcc says, and the cubin that is kept or that it makes."""
 
