@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ import pytest
 import gpuemu
 from gpuemu.sass.machine.memory import Device
 from validation.flopbench import __main__ as command
-from validation.flopbench.compiling import RUNTIME, Compiler, compiled
+from validation.flopbench.compiling import Compiler, compiled
 from validation.flopbench.score import CHIP, architecture
-from validation.flopbench.serving import launches
 
 PROGRAM = Path(__file__).with_name("flopbench_program.cu")
 TENSOR_MAP = Path(__file__).with_name("tensor_map_program.cu")
@@ -95,7 +95,8 @@ def test_with_all_caches_flushed_the_first_access_of_a_launch_waits_for_its_addr
 
 
 @pytest.mark.parametrize(
-    ("cuda", "flags"), [(None, {"-cudart"}), (Path("/cuda"), {"--cuda-path=/cuda", "-std=gnu++14"})]
+    ("cuda", "flags"),
+    [(None, {"-arch=sm_86"}), (Path("/cuda"), {"--cuda-path=/cuda", "-std=gnu++14", "-lcudart_static"})],
 )
 def test_a_program_is_compiled_by_nvcc_or_as_it_was_measured(
     tmp_path: Path, cuda: Path | None, flags: set[str]
@@ -134,17 +135,11 @@ def test_a_launch_finds_memory_and_variables_where_earlier_ones_left_them(tmp_pa
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="host code needs nvcc")
 def test_a_structure_with_a_tensor_map_goes_from_a_program_into_a_kernel(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    built = ["nvcc", "-arch=sm_90a", "-std=c++17", "--no-compress", "-w", "-cudart", "none", str(TENSOR_MAP)]
-    subprocess.run([*built, str(RUNTIME), "-o", str(program)], check=True, capture_output=True)
-    arch = gpuemu.load_arch("sm_90")
-    cycles = []
-    for launch in launches(program, [], tmp_path, arch):
-        assert launch.cluster == (2, 1, 1)
-        trace = gpuemu.trace_kernel(
-            launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.arguments,
-            arch=arch, device=launch.device, cluster=launch.cluster,
-        )  # fmt: skip
-        cycles.append(gpuemu.run(trace, arch).cycles)
-    assert len(cycles) == 1
-    assert cycles[0] < 4000, "the wait's limit of 10 ms is not slept"
+    program, told = tmp_path / "program", tmp_path / "launches.json"
+    built = ["nvcc", "-arch=sm_90a", "-std=c++17", "-w", str(TENSOR_MAP), "-o", str(program)]
+    subprocess.run(built, check=True, capture_output=True)
+    command = [sys.executable, "-m", "gpuemu", "exec", "--format", "json", "-o", str(told), "--", str(program)]
+    subprocess.run(command, check=True)
+    (launch,) = json.loads(told.read_text())["launches"]
+    assert launch["values"] == "executed"
+    assert launch["elapsed_cycles"] < 7000, "the wait's limit of 10 ms is not slept"

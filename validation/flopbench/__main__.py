@@ -33,15 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--longest", type=float, default=Limits.longest, help="microseconds that a launch may have taken on the GPU"
     )
-    told = "that a launch may take; a third of it those in front of all"
-    parser.add_argument("--seconds", type=float, default=Limits.launch, help=told)
+    told = "for the launches of a program; those beyond are sampled"
+    parser.add_argument("--seconds", type=int, default=Limits.seconds, help=told)
     options = parser.parse_args(arguments)
     rows = read_rows(options.data or options.sources / DATA)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         places = options.sources.resolve(), (options.build or Path(folder)).resolve()
-        seconds = options.seconds
-        limits = Limits(seconds, seconds / 15, seconds / 3, options.longest)
+        limits = Limits(options.seconds, options.longest)
         compiler = Compiler(options.compiler, options.cuda)
         for some in scores(*places, compiler, rows, options.only, limits, options.jobs):
             found += some

@@ -1,4 +1,4 @@
-"""Compiles a program of the set for the emulator: its own sources, and `runtime.cpp` in place of the CUDA runtime.
+"""Compiles a program of the set from its own sources, for `gpuemu exec`.
 
 The folder of the set has the programs in `src/NAME`, and in `compile_commands.json` which files and flags each takes.
 """
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-RUNTIME = Path(__file__).with_name("runtime.cpp")
 OLDER = Path(__file__).with_name("older.h")
 COMMANDS = Path("cuda-profiling") / "compile_commands.json"
 ARCHITECTURE = "sm_86"
@@ -33,8 +32,8 @@ class Compiler:
         """Of both host code and kernels."""
         if self.cuda is not None:
             return [f"--cuda-gpu-arch={ARCHITECTURE}", f"--cuda-path={self.cuda}", "-O3", "-w"]
-        # C++17 is what the headers of today's toolkit ask for; code that is not compressed is read as it stands.
-        return [f"-arch={ARCHITECTURE}", "-O3", "-std=c++17", "--no-compress", "-w", "-include", str(OLDER)]
+        # C++17 is what the headers of today's toolkit ask for.
+        return [f"-arch={ARCHITECTURE}", "-O3", "-std=c++17", "-w", "-include", str(OLDER)]
 
     @property
     def passed_on(self) -> tuple[str, ...]:
@@ -43,14 +42,13 @@ class Compiler:
 
     def compile(self, file: Path, to: Path, flags: Sequence[str] = ()) -> None:
         """A source to an object file."""
-        language = "c++" if file == RUNTIME else "cu" if self.cuda is None else "cuda"
-        headers = [f"-I{self.cuda}/include"] if self.cuda is not None and file == RUNTIME else []
-        self._run([*self.options(), *headers, "-x", language, "-c", str(file), "-o", str(to), *flags])
+        language = "cu" if self.cuda is None else "cuda"
+        self._run([*self.options(), "-x", language, "-c", str(file), "-o", str(to), *flags])
 
     def link(self, objects: Sequence[Path], to: Path) -> None:
-        """Object files to a program that has no CUDA runtime but ours."""
-        without = ["-cudart", "none"] if self.cuda is None else []
-        self._run([*without, *map(str, objects), "-lpthread", "-o", str(to)])
+        """Object files to a program, with the CUDA runtime in it."""
+        runtime = [] if self.cuda is None else [f"-L{self.cuda}/lib64", "-lcudart_static", "-ldl", "-lrt"]
+        self._run([*map(str, objects), *runtime, "-lpthread", "-o", str(to)])
 
     def _run(self, arguments: Sequence[str]) -> None:
         try:
@@ -74,10 +72,9 @@ def compiled(sources: Path, program: str, folder: Path, compiler: Compiler) -> P
     if not files:
         raise BuildError(f"no file of it in {COMMANDS}")
     folder.mkdir(parents=True, exist_ok=True)
-    objects = [folder / f"{program}.{number}.o" for number in range(len(files) + 1)]
-    for file, to in zip(files, objects, strict=False):
+    objects = [folder / f"{program}.{number}.o" for number in range(len(files))]
+    for file, to in zip(files, objects, strict=True):
         compiler.compile(file, to, flags)
-    compiler.compile(RUNTIME, objects[-1])
     compiler.link(objects, there)
     return there
 

@@ -7,36 +7,32 @@ kernel of a program the first two launches. Only those are told that put at most
 from __future__ import annotations
 
 import csv
-import math
-import multiprocessing
-import resource
-from collections.abc import Iterator, Sequence
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import gpuemu
-from gpuemu.sass.machine.memory import Device
-from gpuemu.sass.tools.disassembly import decode_function
 from validation.flopbench.compiling import ARCHITECTURE, BuildError, Compiler, compiled
-from validation.flopbench.serving import Launch, ProgramError, launches
 from validation.replay import executor
 
 CHIP = "RTX 3080"
 MOST_CTAS = 68
 SHORTER = {
     "us measured": "too long on the GPU",
-    "more seconds": "too long to execute here",
+    "more seconds": "too long to run here",
     "launched with": "launched otherwise here",
     "not launched": "not launched here",
     "the program ended": "input that is not there, or a host program that did not come so far",
 }
 """What a reason has in it, and how a table says it."""
-TOO_LONG = "more seconds than a launch may take"
+TOO_LONG = "more seconds than a program may take"
 
 
 @dataclass(frozen=True)
@@ -75,14 +71,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of a core: for a launch, for one in front of it, and for all of those of a program.
+    """`seconds` for a program: launches beyond them are sampled, as `gpuemu exec --seconds` does.
 
     `longest`: launches that took more microseconds on the GPU are left out.
     """
 
-    launch: float = 60.0
-    before: float = 4.0
-    all_before: float = 20.0
+    seconds: int = 60
     longest: float = 5000.0
 
 
@@ -102,119 +96,72 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.strip("()").split(","))
 
 
-def architecture() -> gpuemu.Architecture:
+def settings() -> dict[str, Any]:
     """The chip as it was measured: what is behind L2 keeps its clock and takes fewer cycles of slower SMs."""
     arch = gpuemu.load_arch(ARCHITECTURE).with_overrides({"chip": CHIP})
     chip, memory = arch.chips[CHIP], arch.global_memory
     base_clock = chip.base_clock_mhz or chip.clock_mhz
     slower = base_clock / chip.clock_mhz
     behind_l2 = memory.latency_cycles - memory.l2.latency_cycles
-    values = {
+    return {
+        "chip": CHIP,
         f"chips.{CHIP}.clock_mhz": base_clock,
         "global_memory.latency_cycles": memory.l2.latency_cycles + round(behind_l2 * slower),
         "global_memory.first_touch": "dram",
     }
-    return arch.with_overrides(values)
 
 
-@dataclass
-class _Program:
-    """A program on its way through its launches."""
-
-    rows: Sequence[Row]
-    arch: gpuemu.Architecture
-    limits: Limits
-    wanted: int
-    found: dict[int, Score] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    left_out: int = 0
-    seconds: float = 0.0
-
-    def take(self, launch: Launch) -> None:
-        """Time a launch that was measured, execute another."""
-        count = self.counts.get(launch.name, 0)
-        self.counts[launch.name] = count + 1
-        if not count:  # here, so that processes below find its disassembly
-            with suppress(gpuemu.GpuemuError):
-                decode_function(launch.cubin, launch.kernel)
-        same = [number for number, row in enumerate(self.rows) if row.kernel == launch.name]
-        number = same[count] if count < len(same) else None
-        if number is not None and self.rows[number].ctas <= MOST_CTAS:
-            row = self.rows[number]
-            why = _unlike(launch, row) or _too_long(row, self.limits)
-            self.found[number] = Score(row, error=why) if why else self._timed(launch, row)
-        if len(self.found) == self.wanted:
-            return
-        started = _children_seconds()
-        may = self.seconds < self.limits.all_before
-        executed = may and _limited(_executed, (launch, self.arch), self.limits.before) is None
-        self.left_out += not executed
-        self.seconds += _children_seconds() - started
-
-    def _timed(self, launch: Launch, row: Row) -> Score:
-        found = _limited(_emulated, (launch, self.arch), self.limits.launch)
-        if isinstance(found, str):
-            return Score(row, error=found)
-        nanoseconds, cycles, limited_by = found
-        notes = f"{self.left_out} launches before not executed" if self.left_out else ""
-        return Score(row, nanoseconds, cycles, limited_by, notes)
+def architecture() -> gpuemu.Architecture:
+    """The architecture with these settings."""
+    return gpuemu.load_arch(ARCHITECTURE).with_overrides(settings())
 
 
-def _unlike(launch: Launch, row: Row) -> str:
-    if (launch.grid, launch.block) == (row.grid, row.block):
-        return ""
-    return f"launched with a grid of {launch.grid} and blocks of {launch.block} here"
+def executed(program: Path, arguments: Sequence[str], folder: Path, limits: Limits) -> tuple[list[dict[str, Any]], str]:
+    """The launches of a program as `gpuemu exec` reports them, and why there are no more; "" if it ended well."""
+    words = [word for name, value in settings().items() for word in ("--set", f"{name}={value}")]
+    with tempfile.TemporaryDirectory() as place:
+        told = Path(place) / "launches.json"
+        command = [
+            sys.executable, "-m", "gpuemu", "exec", "--arch", ARCHITECTURE, *words, "--seconds", str(limits.seconds),
+            "--format", "json", "-o", str(told), "--", str(program), *arguments,
+        ]  # fmt: skip
+        try:
+            ran = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=10 * limits.seconds,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return [], TOO_LONG
+        found = json.loads(told.read_text(encoding="utf-8"))["launches"] if told.exists() else []
+    last = (ran.stderr or ran.stdout).strip().rpartition("\n")[2]
+    return found, f"the program ended with {ran.returncode}: {last[:120]}" if ran.returncode else ""
+
+
+def matched(rows: Sequence[Row], launches: Sequence[Mapping[str, Any]], limits: Limits) -> dict[int, Score]:
+    """The score of each row that a launch stands for: rows and launches of a kernel are in the same order."""
+    found: dict[int, Score] = {}
+    counts: dict[str, int] = {}
+    for launch in launches:
+        name = launch["kernel"].rpartition("::")[2]
+        count = counts.get(name, 0)
+        counts[name] = count + 1
+        same = [number for number, row in enumerate(rows) if row.kernel == name]
+        if count < len(same):
+            found[same[count]] = _score(rows[same[count]], launch, limits)
+    return found
+
+
+def _score(row: Row, launch: Mapping[str, Any], limits: Limits) -> Score:
+    sizes = tuple(launch["grid"]), tuple(launch["block"])
+    if sizes != (row.grid, row.block):
+        return Score(row, error=f"launched with a grid of {sizes[0]} and blocks of {sizes[1]} here")
+    why = _too_long(row, limits) or ("" if launch["elapsed_cycles"] else TOO_LONG)
+    notes = "sampled" if launch["values"] == "sampled" else ""
+    return Score(row, launch["duration_ns"] or 0.0, launch["elapsed_cycles"] or 0, launch["limited_by"], notes, why)
 
 
 def _too_long(row: Row, limits: Limits) -> str:
     return f"more than {limits.longest:.0f} us measured" if row.nanoseconds > 1000 * limits.longest else ""
-
-
-def _executed(launch: Launch, arch: gpuemu.Architecture) -> None:
-    _trace(launch, arch, launch.device, False)
-
-
-def _emulated(launch: Launch, arch: gpuemu.Architecture) -> tuple[float, int, str]:
-    """Only CTAs that are timed and looked at execute, apart from the program's memory."""
-    result = gpuemu.run(_trace(launch, arch, launch.apart(), True), arch)
-    whole = result.on_the_chip()
-    return whole.elapsed * 1000 / arch.chips[CHIP].clock_mhz, result.cycles, whole.limited_by
-
-
-def _trace(launch: Launch, arch: gpuemu.Architecture, device: Device, timed_only: bool) -> gpuemu.Trace:
-    return gpuemu.trace_kernel(
-        launch.cubin, launch.kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, launch.arguments,
-        arch=arch, device=device, timed_only=timed_only, zero_shared=True,
-    )  # fmt: skip
-
-
-def _limited(work: Any, arguments: tuple[Any, ...], seconds: float) -> Any:
-    """What `work` returns in a process of its own, which shares the device's memory; else what went wrong."""
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_child, args=(theirs, work, arguments, seconds))
-    process.start()
-    theirs.close()
-    try:
-        return ours.recv()
-    except EOFError:
-        return TOO_LONG
-    finally:
-        process.join()
-        ours.close()
-
-
-def _child(pipe: Connection, work: Any, arguments: tuple[Any, ...], seconds: float) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds)))
-    try:
-        pipe.send(work(*arguments))
-    except gpuemu.GpuemuError as error:
-        pipe.send(" ".join(str(error).split())[:200])
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Score]:
@@ -223,18 +170,14 @@ def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Scor
     wanted = [number for number, row in enumerate(rows) if row.ctas <= MOST_CTAS]
     if all(_too_long(rows[number], limits) for number in wanted):
         return [Score(rows[number], error=_too_long(rows[number], limits)) for number in wanted]
-    program = _Program(rows, architecture(), limits, len(wanted))
-    why = "not launched"
+    launches: list[dict[str, Any]] = []
     try:
-        executable = compiled(sources, rows[0].program, folder, compiler)
-        with closing(launches(executable, rows[0].arguments, sources / "src" / rows[0].program)) as found:
-            for launch in found:
-                program.take(launch)
-                if len(program.found) == len(wanted):
-                    break
-    except (BuildError, ProgramError, gpuemu.GpuemuError) as error:
+        program = compiled(sources, rows[0].program, folder, compiler)
+        launches, why = executed(program, rows[0].arguments, sources / "src" / rows[0].program, limits)
+    except BuildError as error:
         why = " ".join(str(error).split())
-    return [program.found.get(number, Score(rows[number], error=why)) for number in wanted]
+    found = matched(rows, launches, limits)
+    return [found.get(number, Score(rows[number], error=why or "not launched")) for number in wanted]
 
 
 def scores(
