@@ -27,14 +27,14 @@ _STACK_LIMIT = 0
 class EmulatedDevice:
     """See `protocol.Device`. What happens goes into `journal`, which the processes of a program share."""
 
-    def __init__(self, process: int, heap: NDArray[np.uint8], settings: Settings, journal: Journal):
+    def __init__(self, process: int, heap: NDArray[np.uint8], file: int, settings: Settings, journal: Journal):
         self._process = process
         self._settings = settings
         self._journal = journal
-        self._memory = ProgramMemory(heap)
+        self._memory = ProgramMemory(heap, file)
         self._modules = Modules(heap, chips.capability(settings.arch))
         self._clock = Clock(chips.dram_bytes_per_nanosecond(settings.arch))
-        self._launches = Launches(settings, journal)
+        self._launches = Launches(settings, journal, self._memory)
         self._stack_bytes = DEFAULT_STACK_BYTES
 
     def chip(self) -> Chip:
@@ -81,7 +81,7 @@ class EmulatedDevice:
     def load(self, image: bytes) -> int:
         number = self._modules.load(image)
         for start, data in self._modules.module(number).arrays.items():
-            self._memory.place(Allocation(start, len(data), MemoryKind.DEVICE, data))
+            self._memory.place(Allocation(start, len(data), MemoryKind.DEVICE, data, start - protocol.BASE))
         return number
 
     def unload(self, module: int) -> None:
@@ -181,5 +181,5 @@ class Maker:
         self.settings = settings
         self.journal = Journal()
 
-    def __call__(self, process: int, heap: NDArray[np.uint8]) -> EmulatedDevice:
-        return EmulatedDevice(process, heap, self.settings, self.journal)
+    def __call__(self, process: int, heap: NDArray[np.uint8], file: int) -> EmulatedDevice:
+        return EmulatedDevice(process, heap, file, self.settings, self.journal)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpuemu.programs import executing, protocol
 from gpuemu.programs.executing import Heard, Job, Timing
 from gpuemu.programs.journal import Journal, LaunchRecord
-from gpuemu.programs.memory import Allocation, words_without_pointers
+from gpuemu.programs.memory import Allocation, ProgramMemory, words_without_pointers
 from gpuemu.programs.protocol import DeviceError
 from gpuemu.programs.repeats import Repeats
 from gpuemu.programs.settings import SAMPLING_SECONDS, Settings
@@ -29,10 +29,12 @@ from gpuemu.trace.model import Trace
 _ALIKE = 0.05
 """Launches of a kind whose instructions differ by a smaller part take the same time."""
 _EXECUTED_BEFORE_WAITING = 2
-_MOST_COPIED_BYTES = 1 << 31
-"""A launch that reaches more is not tried in memory of its own."""
 _WORTH_SAMPLING = 4
 """A launch with so many times the CTAs that are timed is tried first, if time is limited."""
+
+
+_UNSURE = 3.0
+"""By so much the time that a sample foretells may be too long; a launch that may fit is begun."""
 
 
 class OutOfTimeError(Exception):
@@ -119,8 +121,9 @@ class Pending:
 class Launches:
     """The launches of a process, in order."""
 
-    def __init__(self, settings: Settings, journal: Journal):
+    def __init__(self, settings: Settings, journal: Journal, memory: ProgramMemory):
         self._settings = settings
+        self._memory = memory
         self._journal = journal
         self._kinds: dict[Hashable, Kind] = {}
         self._repeats = Repeats()
@@ -166,7 +169,7 @@ class Launches:
     def frees(self, gone: Allocation) -> None:
         """Memory that the host gives back: what waits keeps its contents."""
         if any(one is gone for launch in self._waiting for one in launch.reached):
-            gone.data = gone.data.copy()
+            gone.data, gone.offset = gone.data.copy(), None
 
     def _repeated(self, launch: Pending) -> bool:
         """Repeat what an equal launch has written, if nothing waits that reaches the same memory."""
@@ -186,7 +189,7 @@ class Launches:
 
     def _run(self, launch: Pending) -> None:
         if self._settings.inspect is not None:
-            config = launch.job.config(self._settings.arch, _copies(launch), timed_only=False)
+            config = launch.job.config(self._settings.arch, self._memory.apart(launch.everything), timed_only=False)
             launch.record.findings = tuple(self._settings.inspect(config))
         elif self._repeated(launch):
             return
@@ -196,19 +199,17 @@ class Launches:
         try:
             self._execute(launch)
         except OutOfTimeError:
+            launch.kind.seconds = float("inf")
             self._sample(launch)
 
     def _fits(self, launch: Pending) -> bool:
-        """Whether a launch can probably execute before the time is up. A large one is sampled to know that."""
+        """Whether a launch may execute before the time is up. A large one is sampled to know that."""
         kind, left = launch.kind, self._settings.left
         if left == float("inf") or left <= 0 or kind.seconds is not None:
             return left > (kind.seconds or 0.0)
-        enough = _WORTH_SAMPLING * self._settings.sms
-        small = launch.job.ctas < enough or sum(len(one.data) for one in launch.reached) > _MOST_COPIED_BYTES
-        if small or not launch.wanted or not kind.needs_time:
+        if launch.job.ctas < _WORTH_SAMPLING * self._settings.sms or not launch.wanted or not kind.needs_time:
             return True
-        kind.seconds = self._sample(launch)
-        return self._settings.left > kind.seconds
+        return self._settings.left * _UNSURE > self._sample(launch)
 
     def _sample(self, launch: Pending) -> float:
         """Time a launch by executing only the CTAs that this needs, in memory of its own.
@@ -222,9 +223,10 @@ class Launches:
             return kind.seconds or 0.0
         heard = Heard(self._progress(launch, "sampling", SAMPLING_SECONDS))
         started = clock.monotonic()
+        memory = self._memory.apart(launch.everything)
         try:
             trace = executing.execute(
-                launch.job, self._settings.arch, _copies(launch), heard, record=True, timed_only=True
+                launch.job, self._settings.arch, memory, heard, record=True, timed_only=True
             )  # fmt: skip
         except OutOfTimeError:
             kind.is_too_long = True
@@ -288,12 +290,6 @@ class Launches:
                 settings.progress(f"{doing} launch {number:,}, {name}", done / max(1, total))
 
         return hear
-
-
-def _copies(launch: Pending) -> dict[int, NDArray[np.uint8]]:
-    """The memory of a launch, with copies of what it reaches."""
-    mine = {one.start: one.data.copy() for one in launch.reached}
-    return launch.arrays | mine
 
 
 _FAULTS = {"outside": protocol.ILLEGAL_ADDRESS, "misaligned": protocol.MISALIGNED}

@@ -8,6 +8,7 @@ written: the library reports copies and fills, and what a launch writes is found
 from __future__ import annotations
 
 import hashlib
+import mmap
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from gpuemu.programs.protocol import BASE, HEAP_BYTES, PAGE_BYTES, MemoryKind
 
 _WORD = 8
 _BLOCK_BYTES = 1 << 22
+MOST_SEARCHED_BYTES = 1 << 26
+_NO_RESERVE = 0x4000
+"""MAP_NORESERVE, which Python's mmap has no name for."""
 _NOT_OURS = (MemoryKind.MANAGED, MemoryKind.PINNED, MemoryKind.REGISTERED)
 """Memory that the host writes without a word."""
 
@@ -31,6 +35,8 @@ class Allocation:
     size: int
     kind: MemoryKind
     data: NDArray[np.uint8] = field(repr=False)
+    offset: int | None = None
+    """Of the first byte in the heap; None for a copy of memory that the program has freed."""
     digest: bytes | None = field(default=None, repr=False)
     """Of the contents; None if they may have changed since."""
     points_to: tuple[int, ...] | None = field(default=None, repr=False)
@@ -82,15 +88,16 @@ def words_without_pointers(argument: bytes) -> bytes:
 class ProgramMemory:
     """All allocations, by their addresses."""
 
-    def __init__(self, heap: NDArray[np.uint8]):
-        self.heap = heap
+    def __init__(self, heap: NDArray[np.uint8], file: int):
+        self._heap = heap
+        self._file = file
         self._by_start: dict[int, Allocation] = {}
         self._starts: list[int] = []
 
     def add(self, start: int, size: int, heap_offset: int, kind: MemoryKind) -> None:
         """A GPU maps whole pages, so that accesses up to the end of the last one succeed."""
         whole = -(-size // PAGE_BYTES) * PAGE_BYTES if kind is not MemoryKind.REGISTERED else size
-        self.place(Allocation(start, size, kind, self.heap[heap_offset : heap_offset + whole]))
+        self.place(Allocation(start, size, kind, self._heap[heap_offset : heap_offset + whole], heap_offset))
 
     def place(self, allocation: Allocation) -> None:
         self._by_start[allocation.start] = allocation
@@ -119,13 +126,25 @@ class ProgramMemory:
                 found.append(self._by_start[start])
         return found
 
+    def apart(self, allocations: Iterable[Allocation]) -> dict[int, NDArray[np.uint8]]:
+        """The contents of allocations by their addresses, in memory that nobody else sees: written pages are copied."""
+        own = mmap.mmap(self._file, len(self._heap), flags=mmap.MAP_PRIVATE | _NO_RESERVE)
+        heap = np.frombuffer(own, np.uint8)
+        return {
+            one.start: one.data.copy() if one.offset is None else heap[one.offset : one.offset + len(one.data)]
+            for one in allocations
+        }
+
     @property
     def everything(self) -> list[Allocation]:
         """In the order of their addresses."""
         return [self._by_start[start] for start in self._starts]
 
     def reached(self, arguments: Sequence[bytes], others: Iterable[int]) -> list[Allocation]:
-        """What a launch with these arguments may read and write; `others` are addresses that its code knows."""
+        """What a launch with these arguments may read and write; `others` are addresses that its code knows.
+
+        gpuemu does not search large allocations for pointers: they may point to all others.
+        """
         todo = list(others)
         for argument in arguments:
             todo += pointers_in(words_of(argument))
@@ -135,5 +154,7 @@ class ProgramMemory:
             if one is None or one.start in found:
                 continue
             found[one.start] = one
+            if len(one.data) > MOST_SEARCHED_BYTES:
+                return self.everything
             todo += one.pointers()
         return [found[start] for start in sorted(found)]

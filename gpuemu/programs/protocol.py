@@ -237,7 +237,8 @@ class Device(Protocol):
 class DeviceMaker(Protocol):
     """Makes the device of a process that has begun to use CUDA."""
 
-    def __call__(self, process: int, heap: NDArray[np.uint8]) -> Device: ...
+    def __call__(self, process: int, heap: NDArray[np.uint8], file: int) -> Device:
+        """`file` is the descriptor of the file that the heap is."""
 
 
 def header() -> str:

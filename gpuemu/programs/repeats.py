@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpuemu.programs.memory import Allocation
 
 _BLOCK = 4096
-MOST_REACHED_BYTES = 1 << 28
+MOST_REACHED_BYTES = 1 << 27
 """Launches that reach more are executed each time: to compare their memory takes longer than it saves."""
 MOST_KEPT_BYTES = 1 << 29
 """Of writes that are kept, the last used stay."""

@@ -1,6 +1,6 @@
 """Runs a program with our library in the place of CUDA, and answers the library's requests from `Device` objects.
 
-    code = run_program(["./app", "1000"], lambda process, heap: MyDevice(heap))
+    code = run_program(["./app", "1000"], lambda process, heap, file: MyDevice(heap))
 
 The program inherits one end of a socket pair, the door. A process of it that begins to use CUDA sends through the door
 a socket and a heap of its own, so that processes never share a device.
@@ -48,8 +48,8 @@ class Connection:
         self._line = line
         self._stream = line.makefile("rb")
         self._heap = mmap.mmap(heap_file, HEAP_BYTES, flags=mmap.MAP_SHARED | _NO_RESERVE)
-        os.close(heap_file)
-        self.device: Device = make(process, np.frombuffer(self._heap, np.uint8))
+        self._heap_file = heap_file
+        self.device: Device = make(process, np.frombuffer(self._heap, np.uint8), heap_file)
         self._refusals = refusals
 
     def fileno(self) -> int:
@@ -80,6 +80,7 @@ class Connection:
         self.device.close()
         self._stream.close()
         self._line.close()
+        os.close(self._heap_file)
 
     def _hello(self, given: Reader, answer: Writer) -> None:
         chip = self.device.chip()

@@ -89,7 +89,7 @@ def execute(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., 
     def run_file(*command: str | Path) -> Run:
         devices: list[FakeDevice] = []
 
-        def make(process: int, heap: Any) -> FakeDevice:
+        def make(process: int, heap: Any, file: int) -> FakeDevice:
             devices.append(FakeDevice(heap, KERNELS))
             return devices[-1]
 

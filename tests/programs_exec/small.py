@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -23,19 +24,20 @@ NO_RESERVE = 0x4000
 SOURCE = Path(__file__).with_name("kernels.cu")
 
 
-def new_heap(more: int = 64 * MEBIBYTE) -> NDArray[np.uint8]:
-    """A heap that begins with the device's own part, of which next to nothing is there."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-    return np.frombuffer(mmap.mmap(-1, DEVICE_BYTES + more, flags=flags), np.uint8)
+def new_heap(more: int = 64 * MEBIBYTE) -> tuple[NDArray[np.uint8], int]:
+    """A heap, and its file, which begins with the device's own part. Next to nothing of it is there."""
+    file = os.memfd_create("heap")
+    os.ftruncate(file, DEVICE_BYTES + more)
+    return np.frombuffer(mmap.mmap(file, DEVICE_BYTES + more, flags=mmap.MAP_SHARED | NO_RESERVE), np.uint8), file
 
 
 class Program:
     """A process on an emulated device: memory, copies and launches by names."""
 
     def __init__(self, cubin: bytes, arch: str = "sm_90", **settings: Any):
-        self.heap = new_heap()
+        self.heap, file = new_heap()
         self.maker = Maker(Settings(gpuemu.load_arch(arch), **settings))
-        self.device: EmulatedDevice = self.maker(1, self.heap)
+        self.device: EmulatedDevice = self.maker(1, self.heap, file)
         self.module = self.device.load(cubin)
         self._next = DEVICE_BYTES
 
