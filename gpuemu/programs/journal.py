@@ -29,6 +29,8 @@ class LaunchRecord:
     shared_bytes: int
     stream: int
     values: Values = "executed"
+    is_late: bool = False
+    """Whether it was sampled because time was short, and not because nobody read its results."""
     timed: bool = False
     begins: float = 0.0
     timing: Timing | None = field(default=None, repr=False)
@@ -89,13 +91,13 @@ FILL_NAME = "memset"
 class Journal:
     """Everything that the processes of a program did.
 
-    `unread`: launches whose values the program has read, and which were sampled nevertheless since time was up.
+    `lacks_values`: the program has read memory that late launches did not write.
     """
 
     launches: list[LaunchRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    read_samples: int = 0
+    lacks_values: bool = False
 
     def note(self, text: str) -> None:
         """A sentence for the end of the table, once."""

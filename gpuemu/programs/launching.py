@@ -128,6 +128,8 @@ class Launches:
         self._kinds: dict[Hashable, Kind] = {}
         self._repeats = Repeats()
         self._waiting: list[Pending] = []
+        self._stale: set[int] = set()
+        """The ids of allocations that late launches should have written."""
         self.printed: list[str] = []
 
     def kind(self, job: Job) -> Kind:
@@ -151,6 +153,8 @@ class Launches:
 
     def settle(self, touched: Sequence[Allocation] | None, read: bool = False) -> None:
         """Execute what waits, up to the last launch that reaches some of this memory; None for all."""
+        if read and touched is not None and any(id(one) in self._stale for one in touched):
+            self._journal.lacks_values = True
         last = 0
         for number, one in enumerate(self._waiting):
             if touched is None or any(mine is other for mine in one.reached for other in touched):
@@ -158,7 +162,7 @@ class Launches:
         todo, self._waiting = self._waiting[:last], self._waiting[last:]
         for one in todo:
             self._run(one)
-            self._journal.read_samples += read and one.record.values == "sampled"
+            self._journal.lacks_values |= read and one.record.is_late
 
     def reads_of_the_host(self) -> None:
         """The host may now look at memory that it shares with the device."""
@@ -193,14 +197,15 @@ class Launches:
             launch.record.findings = tuple(self._settings.inspect(config))
         elif self._repeated(launch):
             return
-        if not self._fits(launch):
-            self._sample(launch)
-            return
-        try:
-            self._execute(launch)
-        except OutOfTimeError:
-            launch.kind.seconds = float("inf")
-            self._sample(launch)
+        if self._fits(launch):
+            try:
+                self._execute(launch)
+                return
+            except OutOfTimeError:
+                launch.kind.seconds = float("inf")
+        self._sample(launch)
+        launch.record.is_late = True
+        self._stale |= {id(one) for one in launch.reached}
 
     def _fits(self, launch: Pending) -> bool:
         """Whether a launch may execute before the time is up. A large one is sampled to know that."""

@@ -102,7 +102,7 @@ def summary(journal: Journal, arch: Architecture, further: Further, columns: int
         return "".join(f"{line}\n" for line in ("The program launched no kernel.", *notes_of(journal)))
     kernels = len({one.symbol for one in journal.launches})
     calls = len(journal.launches)
-    head = f"{arch.chip}: {calls:,} launch{'es' * (calls != 1)} of {kernels} kernel{'s' * (kernels != 1)}, "
+    head = f"{arch.chip}: {_launches(calls)} of {kernels} kernel{'s' * (kernels != 1)}, "
     head += f"{duration(_total(journal.launches))} in all"
     parts = [f"{head}\n", kernel_table(journal).text(columns)]
     if journal.copies:
@@ -147,19 +147,24 @@ def _groups(parts: Sequence[str]) -> list[list[str]]:
 
 def notes_of(journal: Journal) -> list[str]:
     """What the reader of the figures should know."""
-    sampled = sum(one.values == "sampled" for one in journal.launches)
     found = []
-    if sampled - journal.read_samples > 0:
-        found.append(f"{sampled - journal.read_samples:,} launches did not execute, since the program reads no result")
-    if journal.read_samples:
-        found.append(
-            f"{journal.read_samples:,} launches did not execute for lack of time, and the program read their results:"
-            " its values are wrong. Raise --seconds"
-        )
+    late = sum(one.is_late for one in journal.launches)
+    unread = sum(one.values == "sampled" for one in journal.launches) - late
+    if unread:
+        found.append(f"the program reads no result of {_launches(unread)}, which did not execute")
+    if late:
+        which = "values that the program read are wrong" if journal.lacks_values else "the program did not read them"
+        found.append(f"time was too short for the results of {_launches(late)} (--seconds); {which}")
     timed = sum(one.timed for one in journal.launches)
     if timed < len(journal.launches):
-        found.append(f"{timed:,} of {len(journal.launches):,} launches were simulated; the others are like one of them")
+        found.append(
+            f"gpuemu simulated {timed:,} of {len(journal.launches):,} launches; the others are like one of them"
+        )
     return [*found, *journal.notes]
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' * (count != 1)}"
 
 
 def _values(same: Sequence[LaunchRecord]) -> str:

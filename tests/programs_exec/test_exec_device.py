@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from small import Program, compiled
 
-from gpuemu.programs import protocol
+from gpuemu.programs import launching, protocol
 from gpuemu.programs.protocol import Copy, DeviceError, Direction, MemoryKind
+from gpuemu.programs.settings import Settings
+from gpuemu.programs.summary import notes_of
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +255,44 @@ def test_time_that_is_up_leaves_sampled_launches_with_times(cubin: bytes) -> Non
     assert [one.values for one in program.launches] == ["sampled"] * 2
     assert program.launches[0].elapsed_cycles == program.launches[1].elapsed_cycles
     assert (program.launches[0].elapsed_cycles or 0) > 2000
+    assert not program.journal.lacks_values
     assert not program.read(data, "i4", 100).any()
+    assert program.journal.lacks_values
+    assert any("values that the program read are wrong" in note for note in notes_of(program.journal))
+
+
+def test_a_large_launch_that_would_take_too_long_is_sampled_and_the_next_ones_execute(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, ran = Program(cubin, seconds=100.0), executions(monkeypatch)
+    large, small = program.allocate(np.zeros(132 * 128 * 4, "i4")), program.allocate(np.zeros(100, "i4"))
+    monkeypatch.setattr(launching, "_UNSURE", 0.0)
+    program.launch("increase", 132 * 4, 128, "Qi", large, 132 * 128 * 4)
+    program.launch("increase", 1, 128, "Qi", small, 100)
+    assert ran == [("increase", True, True), ("increase", True, False)]
+    assert [one.values for one in program.launches] == ["sampled", "executed"]
+    assert program.read(small, "i4", 2).tolist() == [1, 1]
+    assert not program.journal.lacks_values
+    assert not program.read(large, "i4", 132 * 128 * 4).any(), "the sample ran in memory of its own"
+    assert program.journal.lacks_values
+
+
+def test_a_launch_that_is_not_done_in_time_is_given_up(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(cubin, seconds=100.0)
+    data = program.allocate(np.zeros(200 * 128, "i4"))
+    monkeypatch.setattr(Settings, "left", property(lambda self: -1.0 if heard else 100.0))
+    heard: list[int] = []
+    before = launching.Launches._progress
+
+    def progress(self: Any, launch: Any, doing: str, grace: float) -> Any:
+        hear = before(self, launch, doing, grace)
+        return lambda done, total: (done >= 50 and heard.append(done), hear(done, total))
+
+    monkeypatch.setattr(launching.Launches, "_progress", progress)
+    program.launch("increase", 200, 128, "Qi", data, 200 * 128)
+    (one,) = program.launches
+    assert (one.values, one.is_late) == ("sampled", True)
+    assert (one.elapsed_cycles or 0) > 2000
 
 
 def test_only_wanted_launches_are_listed_and_timed(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
