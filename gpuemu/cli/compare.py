@@ -67,7 +67,7 @@ def compare(
     gpuemu matches figures by the profiler's names, and instructions of the source page by their offset.
     """
     from gpuemu.base.file_kinds import is_machine_code
-    from gpuemu.cli.pages import styled
+    from gpuemu.cli.pages import columns_of, styled
     from gpuemu.studies.compare import compare_text
     from gpuemu.studies.compare.api import Tolerances
     from gpuemu.studies.compare.api import compare as comparison_of
@@ -89,7 +89,8 @@ def compare(
         text = compare_text.as_csv(found, allowed)
         tell_notes(found.notes)
     else:
-        text = styled(compare_text.lines(found, allowed, everything), colour=output is None)
+        columns = columns_of(compare_text.WIDTH, output is not None)
+        text = styled(compare_text.lines(found, allowed, everything, columns), colour=output is None)
     write_out(text, output, form)
     beyond = [difference for difference in found.differences if difference.beyond(allowed)]
     for difference in beyond:

@@ -1,62 +1,69 @@
 """A comparison as text, JSON and CSV. The text, cut short:
 
-tile on sm_90 beside launch 3 of tile.csv, raw page, NVIDIA H200
+tile on sm_90, compared with launch 3 of tile.csv (raw page, NVIDIA H200)
 
-Figure                                                            Measured    Emulated        Off
-sm__cycles_active.max                                                  715         730      +2.1%
-12 figures are the same, 291 of the file's are not emulated
+Figure                 Measured  Emulated  Difference
+sm__cycles_active.max       715       730       +2.1%
+12 figures are equal, 291 figures of the file are not modeled
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 from gpuemu.base import tables
+from gpuemu.base.table import Line, Table, number, words
 from gpuemu.studies.compare.api import Comparison, Difference, Tolerances
 
-_NAME = 62
+WIDTH = 100
 
 
-def lines(found: Comparison, tolerances: Tolerances, everything: bool) -> Iterator[tuple[str, str]]:
-    """The lines, each with its style."""
+def lines(found: Comparison, tolerances: Tolerances, everything: bool, columns: int = WIDTH) -> Iterator[Line]:
+    """The lines, each with its style, at most `columns` wide."""
     device = f", {found.launch.device}" if found.launch.device else ""
-    where = f"launch {found.launch.number} of {found.file}, {found.page} page{device}"
-    yield "strong", f"{found.kernel} on {found.arch} beside {where}"
+    where = f"launch {found.launch.number} of {found.file} ({found.page} page{device})"
+    title = f"{found.kernel} on {found.arch}, compared with {where}"
+    yield from (("strong", line) for line in wrap(title, columns, break_on_hyphens=False))
     for note in found.notes:
-        yield "plain", note
+        yield from (("faint", line) for line in wrap(note, columns, break_on_hyphens=False))
     yield "plain", ""
     shown = [d for d in found.differences if everything or d.gap]
     if shown:
-        yield "strong", f"{'Figure':{_NAME}}{'Measured':>12}{'Emulated':>12}{'Off':>11}"
-    for difference in shown:
-        name = f"{difference.place} {difference.name}".strip()
-        head = name if len(name) <= _NAME else ""
-        if not head:
-            yield "plain", name
-        mark = "  too far off" if difference.beyond(tolerances) else ""
-        numbers = f"{_number(difference.measured):>12}{_number(difference.emulated):>12}{_off(difference):>11}"
-        yield "plain", f"{head:{_NAME}}{numbers}{mark}"
+        yield from _table(shown, tolerances).lines(columns)
     same = sum(not d.gap for d in found.differences)
     if not found.differences:
-        yield "plain", f"No figure of {found.file} is emulated."
+        yield "plain", f"gpuemu models no figure of {found.file}."
     else:
-        alone = f", {len(found.alone)} of the file's are not emulated" if found.alone else ""
-        yield "plain", f"{same} figure{' is' if same == 1 else 's are'} the same{alone}"
+        count = len(found.alone)
+        alone = f", {count} figure{'s' * (count != 1)} of the file {'is' if count == 1 else 'are'} not modeled"
+        yield "plain", f"{same} figure{' is' if same == 1 else 's are'} equal{alone * bool(count)}"
     if everything and found.alone:
         yield "plain", ""
-        yield "strong", "Not emulated"
+        yield "strong", "Not modeled"
         for name in found.alone:
             yield "plain", name
+
+
+def _table(shown: list[Difference], tolerances: Tolerances) -> Table:
+    far = [difference.beyond(tolerances) for difference in shown]
+    heads = [words("Figure"), number("Measured"), number("Emulated"), number("Difference")]
+    rows = [
+        [f"{d.place} {d.name}".strip(), _number(d.measured), _number(d.emulated), _off(d).strip()]
+        + ["beyond --tolerance" if beyond else ""] * any(far)
+        for d, beyond in zip(shown, far, strict=True)
+    ]
+    return Table([*heads, *([words("")] * any(far))], rows, ["bad" if beyond else "plain" for beyond in far])
 
 
 def sentence(found: Comparison, difference: Difference, tolerances: Tolerances) -> str:
     """What to tell of a figure that is beyond its tolerance."""
     name = f"{difference.name} at {difference.place}" if difference.place else difference.name
-    off = f"{_number(difference.emulated)} is emulated, {_off(difference).strip()}"
-    right = f"at most {tolerances.of(difference.name)} off is right"
-    return f"{found.file}:{difference.line}: {name}: {_number(difference.measured)} was measured, {off}; {right}"
+    emulated = f"emulated {_number(difference.emulated)} ({_off(difference).strip()})"
+    beyond = f"beyond the tolerance of {tolerances.of(difference.name)}"
+    return f"{found.file}:{difference.line}: {name}: measured {_number(difference.measured)}, {emulated}, {beyond}"
 
 
 def as_data(found: Comparison, tolerances: Tolerances) -> dict[str, Any]:

@@ -79,13 +79,13 @@ def test_figures_are_ranked_and_one_beyond_its_tolerance_gives_1_and_a_sentence_
     ran = command(*one("1"), "--launch", "8", "--tolerance", f"{SECTORS}=5%", cwd=folder)
     assert ran.status == 1
     title, _, head, first, second, *_, last = ran.output.splitlines()
-    assert title == "one4 on sm_90 beside launch 8 of ncu.csv, raw page, NVIDIA H200"
-    assert head.split() == ["Figure", "Measured", "Emulated", "Off"]
-    assert first.split() == [SECTORS, "36", "8", "-77.8%", "too", "far", "off"]
+    assert title == "one4 on sm_90, compared with launch 8 of ncu.csv (raw page, NVIDIA H200)"
+    assert head.split() == ["Figure", "Measured", "Emulated", "Difference"]
+    assert first.split() == [SECTORS, "36", "8", "-77.8%", "beyond", "--tolerance"]
     assert second.split()[0] == SECTORS.replace(".sum", ".avg")
-    assert re.match(r"1\d figures are the same, \d+ of the file's are not emulated", last)
-    right = "at most 5% off is right"
-    assert ran.errors == f"ncu.csv:10: {SECTORS}: 36 was measured, 8 is emulated, -77.8%; {right}\n"
+    assert re.match(r"1\d figures are equal, \d+ figures of the file are not modeled", last)
+    beyond = "beyond the tolerance of 5%"
+    assert ran.errors == f"ncu.csv:10: {SECTORS}: measured 36, emulated 8 (-77.8%), {beyond}\n"
     assert command(*one("1"), "--launch", "8", cwd=folder).status == 0
     loose = ("--tolerance", "0", "--tolerance", "l1tex__*=28", "--tolerance", "launch__*=4")
     assert command(*one("1"), "--launch", "8", *loose, cwd=folder).status == 0
@@ -94,10 +94,10 @@ def test_figures_are_ranked_and_one_beyond_its_tolerance_gives_1_and_a_sentence_
 def test_without_a_launch_the_first_of_name_and_extents_is_taken_and_all_shows_what_is_equal(folder: Path) -> None:
     ran = command(*one("1"), "--all", cwd=folder)
     lines = ran.output.splitlines()
-    assert lines[0].endswith("beside launch 1 of ncu.csv, raw page, NVIDIA H200")
+    assert lines[0].endswith("compared with launch 1 of ncu.csv (raw page, NVIDIA H200)")
     assert lines[1] == "4 launches there are alike, of which this is the first; --launch takes another one"
     assert [SECTORS, "8", "8", "same"] in [line.split() for line in lines]
-    assert "gpu__time_duration.sum" in lines[lines.index("Not emulated") :]
+    assert "gpu__time_duration.sum" in lines[lines.index("Not modeled") :]
     assert max(map(len, lines)) <= 100
 
 
@@ -254,14 +254,12 @@ def test_the_source_page_is_compared_by_instruction_and_other_code_is_refused(tm
     (tmp_path / "p.csv").write_text(page, encoding="utf-8")
     ran = command("t.yaml", "p.csv", "--tolerance", "L1 Wavefronts Shared=2", cwd=tmp_path)
     assert ran.status == 1
-    assert "0x0000 LDS L1 Wavefronts Shared 60 64 +6.7% too far off" in [
+    assert "0x0000 LDS L1 Wavefronts Shared 60 64 +6.7% beyond --tolerance" in [
         " ".join(line.split()) for line in ran.output.splitlines()
     ]
-    assert "3 figures are the same, 1 of the file's are not emulated" in ran.output
-    right = "at most 2 off is right"
-    assert (
-        ran.errors == f"p.csv:3: L1 Wavefronts Shared at 0x0000 LDS: 60 was measured, 64 is emulated, +6.7%; {right}\n"
-    )
+    assert "3 figures are equal, 1 figure of the file is not modeled" in ran.output
+    beyond = "beyond the tolerance of 2"
+    assert ran.errors == f"p.csv:3: L1 Wavefronts Shared at 0x0000 LDS: measured 60, emulated 64 (+6.7%), {beyond}\n"
     (tmp_path / "p.csv").write_text(page.replace("LDG.E ", "LDG.E.128 "), encoding="utf-8")
     ran = command("t.yaml", "p.csv", cwd=tmp_path)
     right = "LDG.E at 0x0010 is right: emulate the cubin that was profiled"
