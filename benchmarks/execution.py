@@ -1,56 +1,82 @@
 """What executing whole kernels costs: python benchmarks/execution.py
 
-Warp instructions a second, their records in the trace included, and what each costs in calls of np.add on two uint32
-arrays of 512 numbers, timed in the same run: of both the fastest round counts. Compiling and reading a kernel is left
-out. Products and attention are of normal numbers; of the product of 1024x1024x1024 halves, 64 CTAs, 8 are executed,
-with --all every one. --plain leaves Numba out.
-
-The attention kernels are cubins of the tests.
+Warp instructions a second of four kernels, every CTA of which executes, with compiled loops and without. The values of
+every CTA are compared with NumPy's in the same run. Each figure is a ratio within the run, on one core: to SimPy's bare
+timeouts a second, to `np.add` of two uint32 arrays of 512 numbers, and for the chain of FMAs to the same loop in C,
+compiled with -O3, if there is a C compiler. Of all times the fastest round counts. Reading the kernels is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
-import sys
+import ctypes
+import shutil
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simpy
 
 import gpuemu
-from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.compiled import loading
 from gpuemu.sass.tools.disassembly import load_cubin
-from gpuemu.tensor.mma import COMPILED
 
-ROOT = Path(__file__).resolve().parent.parent
-TRITON = ROOT / "tests" / "sass" / "other_compilers" / "triton"
-EXAMPLES = ("v5_swizzle", "gemm_tile_swizzled", "transpose_v4", "matmul_plain")
-SIZE = 1024
+THREADS, ROUNDS = 256, 5
+C_LOOP = """
+#include <math.h>
+void chain(const float *a, float *b, long n) {
+    for (long first = 0; first < n; first += 32) {
+        float x[32];
+        for (int i = 0; i < 32; ++i) x[i] = a[first + i];
+        for (int k = 0; k < 256; ++k)
+            for (int i = 0; i < 32; ++i) x[i] = fmaf(x[i], 0.5f, a[first + i]);
+        for (int i = 0; i < 32; ++i) b[first + i] = x[i];
+    }
+}
+"""
 
 
-def launches(ctas: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Names, and what is launched: the arguments of trace_kernel. Of the product `ctas` CTAs."""
-    sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "sass"), str(TRITON)]
-    import cases
-    import example_kernels
+def chained(a: Any) -> Any:
+    x = a.copy()
+    for _ in range(256):
+        x = x * np.float32(0.5) + a  # the product is exact, so that this rounds as an FMA does
+    return x
 
-    for example in (e for e in example_kernels.EXAMPLES if e.kernel in EXAMPLES):
-        cubin, where = load_cubin(example_kernels.SOURCES / example.source, "sm_89"), ((16, 1, 1), example.block)
-        yield example.kernel, (cubin, example.kernel, *where, example.dynamic_shared_bytes, example.arguments()[0])
-    numbers = np.random.default_rng(0)
-    a, b = (numbers.standard_normal((SIZE, SIZE)).astype(np.float16) for _ in "ab")
-    arguments = [a, b, np.zeros((SIZE, SIZE), np.float32), SIZE, SIZE]
-    cubin = load_cubin(Path(__file__).with_name("half_product.cu"), "sm_90")
-    yield "half_product", (cubin, "half_product", (8, ctas // 8, 1), (256, 1, 1), 0, arguments)
-    shared = json.loads((TRITON / "cubins" / "shared_bytes.json").read_text())
-    for name in ("flash_attention.sm_86", "flash_attention.sm_90"):
-        cubin = load_cubin(lzma.decompress((TRITON / "cubins" / f"{name}.cubin.xz").read_bytes()))
-        case = cases.attention(2, 512, 32, True)
-        yield name, (cubin, case.kernel, case.grid, case.block, shared[name], case.args)
+
+def hashed(a: Any) -> Any:
+    h, i = a.copy(), np.arange(len(a), dtype=np.uint32)
+    for _ in range(64):
+        h ^= h >> np.uint32(13)
+        h = h * np.uint32(2246822519) + i
+    return h
+
+
+def streamed(a: Any) -> Any:
+    b = a.copy()
+    b[0::4] *= 2
+    b[3::4] += 1
+    return b
+
+
+def turned(a: Any) -> Any:
+    t, i = a.reshape(-1, THREADS), np.arange(THREADS)
+    for k in range(16):
+        t = t[:, (i * 33 + k) & 255] + np.float32(1)
+    return t.reshape(-1)
+
+
+KERNELS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
+    "fma_chain": (chained, np.float32, 1),
+    "hash_words": (hashed, np.uint32, 1),
+    "stream": (streamed, np.float32, 4),
+    "turn_shared": (turned, np.float32, 1),
+}
+"""Of each kernel what it computes, of which type, and how many values a thread has."""
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -60,38 +86,73 @@ def seconds(action: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def executing(launch: tuple[Any, ...]) -> tuple[int, float]:
-    """Warp instructions of a launch, and the time that executing them takes."""
-    taken, run = 0.0, CtaExecutor.run
+def timeouts_a_second(count: int = 200_000) -> float:
+    def waits(environment: simpy.Environment) -> Any:
+        for _ in range(count):
+            yield environment.timeout(1)
 
-    def timed(*arguments: Any) -> None:
-        nonlocal taken
-        taken += seconds(lambda: run(*arguments))
+    environment = simpy.Environment()
+    environment.process(waits(environment))
+    return count / seconds(environment.run)
 
-    CtaExecutor.run = timed  # type: ignore[method-assign, assignment]
-    try:
-        trace = gpuemu.trace_kernel(*launch, ctas=range(int(np.prod(launch[2]))))
-    finally:
-        CtaExecutor.run = run  # type: ignore[method-assign]
-    return trace.executed_instructions, taken
+
+def executed(cubin: Any, name: str, ctas: int) -> tuple[float, float]:
+    """Warp instructions a launch executes, and its seconds. Raises AssertionError where a value is not NumPy's."""
+    compute, kind, values = KERNELS[name]
+    numbers = np.random.default_rng(0)
+    count = ctas * THREADS * values
+    a = numbers.integers(0, 1 << 32, count, np.uint32) if kind is np.uint32 else numbers.standard_normal(count, kind)
+    b = np.zeros_like(a)
+    found: list[Any] = []
+    taken = seconds(
+        lambda: found.append(gpuemu.trace_kernel(cubin, name, ctas, THREADS, args=[a, b], arch="sm_90", ctas=[0]))
+    )
+    np.testing.assert_array_equal(b, compute(a))
+    return found[0].executed_instructions * ctas, taken
+
+
+def c_seconds(ctas: int) -> float | None:
+    """What the same chain takes in C on one core; None without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "chain.c"), Path(folder, "chain.so")
+        source.write_text(C_LOOP, encoding="utf-8")
+        command = [compiler, "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC"]
+        subprocess.run([*command, "-o", library, source, "-lm"], check=True)
+        chain = ctypes.CDLL(str(library)).chain
+        a = np.random.default_rng(0).standard_normal(ctas * THREADS, np.float32)
+        b = np.zeros_like(a)
+        chain.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+        return min(seconds(lambda: chain(a.ctypes.data, b.ctypes.data, len(a))) for _ in range(ROUNDS))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--all", action="store_true", help="all 64 CTAs of the product")
-    parser.add_argument("--plain", action="store_true", help="without Numba, even where it is installed")
+    parser.add_argument("--ctas", type=int, default=4096)
+    parser.add_argument("--plain", action="store_true", help="without compiled loops")
     options = parser.parse_args()
-    COMPILED.calls = 0
-    print(f"matrix products {'compiled by Numba' if not options.plain and COMPILED.load() else 'in NumPy'}")
-    print(f"{'kernel':28}{'warps':>8}{'warp instructions a second':>29}{'additions each':>17}")
-    numbers = np.arange(512, dtype=np.uint32)
-    for name, launch in launches(64 if options.all else 8):
-        rounds = [executing(launch) for _ in range(options.rounds)]
-        addition = min(seconds(lambda: [np.add(numbers, numbers) for _ in range(20000)]) / 20000 for _ in range(5))
+    ctas = 64 if options.plain else options.ctas
+    if options.plain:
+        loading.LOOPS.refuse()
+    else:
+        loading.LOOPS.force()
+    cubin = load_cubin(Path(__file__).with_name("four_kernels.cu"), "sm_90")
+    timeouts = max(timeouts_a_second() for _ in range(3))
+    words = np.arange(512, dtype=np.uint32)
+    addition = min(seconds(lambda: [np.add(words, words) for _ in range(20_000)]) / 20_000 for _ in range(3))
+    print(f"{'kernel':14}{'warp instructions a second':>28}{'to timeouts':>13}{'additions each':>16}{'to C':>8}")
+    ratios = []
+    for name in KERNELS:
+        rounds = [executed(cubin, name, ctas) for _ in range(2 if options.plain else ROUNDS)]
         instructions, taken = rounds[0][0], min(taken for _, taken in rounds)
-        warps = int(np.prod(launch[3])) // 32
-        print(f"{name:28}{warps:8}{instructions / taken:29,.0f}{taken / instructions / addition:17.2f}", flush=True)
+        in_c = c_seconds(ctas) if name == "fma_chain" else None
+        to_c = "" if in_c is None else f"{taken / in_c:.1f}"
+        rate = instructions / taken
+        ratios.append(rate / timeouts)
+        print(f"{name:14}{rate:28,.0f}{ratios[-1]:13.1f}{1 / rate / addition:16.3f}{to_c:>8}", flush=True)
+    print(f"geometric mean to timeouts: {prod(ratios) ** (1 / len(ratios)):.1f}")
 
 
 if __name__ == "__main__":

@@ -23,12 +23,13 @@ from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import notes_of
 from gpuemu.sass.grid_plan import Executed, GridPlan, LaunchPlan
 from gpuemu.sass.launch_config import LaunchConfig, Listeners
+from gpuemu.sass.machine.ahead import Ahead
 from gpuemu.sass.machine.clock import ReplayedClock
-from gpuemu.sass.machine.cta import Cta
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP
+from gpuemu.sass.machine.live_cta import Cta
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recorder import Recorder, kinds_of
 from gpuemu.sass.machine.turns import Turns
 from gpuemu.sass.prepared import PreparedLaunch, new_environment, new_executor, prepare
 from gpuemu.sass.taken import Taken
@@ -104,9 +105,10 @@ class _Execution:
             raise _unknown(error, prepared.function, prepared.file) from None
         if listeners.watch is not None:
             listeners.watch(self.executor.instructions)
+        self._recorder = partial(Recorder, self.environment.lanes, prepared.code, kinds_of(prepared.code))
         self._turns = Turns(
             self.executor, self._begin, prepared.at_once, f"{prepared.sms} SMs x {prepared.resident}", observer,
-            self.repeat.instructions,
+            self.repeat.instructions, Ahead(self.executor, self._recorder, self._recorded, config.budget),
         )  # fmt: skip
         self.executed = Executed(Taken(WARP), Taken(WARP), np.zeros(ctas))
         self._ended: dict[int, Cta] = {}
@@ -118,8 +120,7 @@ class _Execution:
             self._listeners.printer(text)
 
     def _begin(self, cta: int) -> Cta:
-        recorder = Recorder(self.environment.lanes, self._prepared.code)
-        return self.executor.begin(cta, recorder, cta in self._recorded, self._config.budget)
+        return self.executor.begin(cta, self._recorder(), cta in self._recorded, self._config.budget)
 
     @property
     def _spare(self) -> range:
@@ -134,13 +135,13 @@ class _Execution:
         progress(done, ctas)
         try:
             for one in self._turns.run(self._order, self._spare):
-                if one.number in self._timed:
+                if one.number in self._timed and isinstance(one, Cta):
                     self._ended[one.number] = one
                     self._record()
-                elif one.keep:
+                elif one.keep and isinstance(one, Cta):
                     self.executed.others.add(one)
                 done += one.keep or not self._config.timed_only
-                self.executed.work[one.number] = one.budget - one.left
+                self.executed.work[one.number] = one.executed
                 progress(done, ctas)
             self._begun.update(self._order)
         except ExecutionError as error:
@@ -171,7 +172,7 @@ class _Execution:
         self._recorded.update(numbers)
         for one in self._turns.run(numbers, self._spare, self._begun):
             self._begun.add(one.number)
-            if one.keep:
+            if one.keep and isinstance(one, Cta):
                 self.executed.others.add(one)
 
     def traces(self) -> tuple[Trace, Trace]:

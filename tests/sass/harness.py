@@ -18,11 +18,11 @@ _architecture = cache(load_arch)
 
 
 def surroundings(
-    sass, *, lanes=64, arch="sm_90", block=None, grid=(1, 1, 1), constants=None, memory=None
+    sass, *, lanes=64, arch="sm_90", block=None, grid=(1, 1, 1), constants=None, memory=None, files=None
 ) -> Environment:
     """The environment of a CTA of `lanes` threads whose code is the listing `sass`."""
     code = parse_listing(sass, "test", None)
-    files = Lanes(lanes)
+    files = files or Lanes(lanes)
     memory = memory or Memory(shared_bytes=0, shared_base=0, local_bytes_per_lane=0, lanes=files)
     constants = constants or {0: np.zeros(1024, dtype=np.uint8)}
     launch = Launch(grid=grid, block=block or (lanes, 1, 1))

@@ -5,8 +5,9 @@ import pytest
 from harness import execute
 from reference import WORD, check, joined, parts, signed
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.semantics.truth_tables import constant_input, function
+from gpuemu.sass.semantics.logic import terms_of, without_input
 
 
 def looked_up(table, *words):
@@ -19,14 +20,17 @@ def looked_up(table, *words):
 def test_the_function_of_every_truth_table(table):
     index = np.arange(8, dtype=np.uint32)
     bits = [index >> 2 & 1, index >> 1 & 1, index & 1]
-    assert (function(table)(*bits) & 1).tolist() == [table >> i & 1 for i in range(8)]
-    assert function(table)(*(b.astype(bool) for b in bits)).tolist() == [bool(table >> i & 1) for i in range(8)]
+    assert (integers.logic(*bits, terms_of(table)) & 1).tolist() == [table >> i & 1 for i in range(8)]
+    truths = [b.astype(bool) for b in bits]
+    ones = [bool(table >> i & 1) for i in range(8)]
+    found, opposite = integers.predicate_logic(*truths, table, 255 - table)
+    assert found.tolist() == ones
+    assert opposite.tolist() == [not one for one in ones]
     for which in range(3):
-        for value in (0, 1):
-            fixed = [b.copy() for b in bits]
-            fixed[which][:] = value
-            wanted = (function(table)(*fixed) & 1).tolist()
-            assert (function(constant_input(table, which, bool(value)))(*bits) & 1).tolist() == wanted
+        fixed = [b.copy() for b in bits]
+        fixed[which][:] = 0
+        wanted = integers.logic(*fixed, terms_of(table)).tolist()
+        assert integers.logic(*bits, terms_of(without_input(table, which))).tolist() == wanted
 
 
 @pytest.mark.parametrize("table", [0x00, 0xFF, 0xC0, 0xFC, 0x3C, 0x96, 0xE8, 0xCA, 0xF8, 0x0C, 0x33, 0xF6, 0xB4, 0x1D])

@@ -22,14 +22,14 @@ from gpuemu.sass.machine.lanes import RZ, Lanes, Mask
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Pattern, Place
 
-_SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
+SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
 _LOW = 0xFFFF_FFFF
 _ALL = 0xFFFF_FFFF_FFFF_FFFF
 
 Words = NDArray[np.uint32]
 
 
-def _parse(site: Site, k: int) -> tuple[Register | None, Register | None, int]:
+def address_terms(site: Site, k: int) -> tuple[Register | None, Register | None, int]:
     """The terms of an address: a register, a uniform register, a number."""
     operand = site.operands[k]
     inside = operand.address
@@ -126,9 +126,9 @@ class Addresses:
 
 def address32(site: Site, k: int, origin: int = 0) -> Addresses:
     """Operand k as 32-bit addresses that count from `origin`."""
-    register, uniform, number = _parse(site, k)
+    register, uniform, number = address_terms(site, k)
     lanes = site.lanes
-    scale = _SCALES.get(() if register is None else register.suffixes)
+    scale = SCALES.get(() if register is None else register.suffixes)
     if scale is None or (uniform is not None and uniform.suffixes):
         raise site.unsupported(f"the address {site.operands[k].text} is not understood")
     row = lanes.registers[RZ if register is None else register.number]
@@ -138,7 +138,7 @@ def address32(site: Site, k: int, origin: int = 0) -> Addresses:
 
 def address64(site: Site, k: int) -> Addresses:
     """Operand k as 64-bit addresses."""
-    register, uniform, number = _parse(site, k)
+    register, uniform, number = address_terms(site, k)
     lanes = site.lanes
     text = site.operands[k].text
     if not site.has("E"):

@@ -7,20 +7,22 @@ not spin for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.cluster_state import Cluster, Clusters, ClusterWait, Incoming
+from gpuemu.sass.compiled.bridge import Bridge
+from gpuemu.sass.compiled.columns import ENDED, NEEDS_PYTHON, SPENT
+from gpuemu.sass.machine.cluster_state import Clusters, ClusterWait, Incoming
 from gpuemu.sass.machine.control import ControlFlow
 from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_news, no_record
 from gpuemu.sass.machine.groups import Convergence, Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
+from gpuemu.sass.machine.live_cta import Cta as Cta
+from gpuemu.sass.machine.live_cta import Ended
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside
 from gpuemu.sass.machine.recorder import Recorder
@@ -30,41 +32,6 @@ from gpuemu.trace.model import Instruction
 
 TURN = 1024
 """Steps after which a group gives way to another that could run."""
-
-
-@dataclass(eq=False)
-class Cta:
-    """A CTA that has begun. `number` in the grid; `recorder`, and whether it takes the CTA down; `left`: warp
-    instructions until it is taken for endless, of `budget`.
-
-    Of one that is set aside: what its groups have looked at in vain, where the record has that again and again, and
-    everything that is its own.
-    """
-
-    number: int
-    recorder: Recorder
-    keep: bool
-    budget: int
-    left: int
-    looks: Looks
-    convergence: Convergence
-    barriers: CtaBarriers
-    turn: int = 0
-    groups: list[Group] = field(default_factory=list)
-    waits_for: list[Look] = field(default_factory=list)
-    repeats: list[tuple[int, int, int]] = field(default_factory=list)
-    put_away: tuple[Any, ...] = ()
-    seen: int = -1
-    """How much had changed in its cluster when it was set aside to wait for that; -1: it waits for something else."""
-    stuck_at: tuple[Site, int] | None = None
-    """Where, and a lane that waits."""
-    cluster: Cluster | None = None
-    rank: int = 0
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether something has changed in the cluster that it waits for."""
-        return self.cluster is not None and 0 <= self.seen != self.cluster.changes
 
 
 class CtaExecutor(ControlFlow):
@@ -84,6 +51,10 @@ class CtaExecutor(ControlFlow):
         self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
         self.polls = Polls(environment)
         self.polls.groups = lambda: self._groups
+        self.compiled = True
+        """Whether compiled loops may execute what nobody listens to."""
+        self._bridge: Bridge | None = None
+        self._steps_taken = 0
         # Warp instructions of what has ended; clock at the start of the group that goes now, and its warps.
         self._executed = 0, 0, 0
 
@@ -115,11 +86,39 @@ class CtaExecutor(ControlFlow):
 
     def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
         """A CTA at its first instruction. `keep`: whether the recorder takes it down."""
+        self._lanes.reset()
+        self.environment.memory.new_cta()
+        if self._bridge is not None:
+            self._bridge.forget_looks()
+        return self._begun(number, recorder, keep, budget)
+
+    def begin_ahead(
+        self, numbers: Sequence[int], recorder: Callable[[], Recorder], budget: int
+    ) -> tuple[list[Ended], Cta | None]:
+        """The first of these CTAs, which nobody records, by compiled loops alone.
+
+        Returns those that have ended, and the next one, which has begun, where loops do not know how to go on.
+        """
+        bridge = None if self._clusters is not None or self._lanes.are_noisy else self._bridge_now(False)
+        if bridge is None:
+            return [], None
+        warps, before = self._lanes.warps, self.instructions()
+        steps = bridge.run_ctas(numbers, max(1, budget // warps))
+        ended = [Ended(number, warps * count) for number, count in zip(numbers, steps, strict=False)]
+        self._executed = before + warps * (sum(steps) + bridge.done), self.environment.clock, 0
+        if bridge.pc < 0:
+            return ended, None
+        self.environment.memory.forget_written()
+        cta = self._begun(numbers[len(steps)], recorder(), False, budget)
+        cta.left -= warps * bridge.done
+        cta.groups[0].pc = bridge.pc
+        bridge.hand_over(cta.convergence)
+        return ended, cta
+
+    def _begun(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
         lanes, x_y = self._lanes, self.environment.launch.grid
         self.environment.cta = number % x_y[0], number // x_y[0] % x_y[1], number // (x_y[0] * x_y[1])
-        lanes.reset()
         lanes.launched_with(self.environment.launch.registers_per_thread)
-        self.environment.memory.new_cta()
         cta = Cta(number, recorder, keep, budget, budget, Looks(lanes.count), Convergence(lanes), CtaBarriers(lanes))
         memory = self.environment.memory
         memory.cluster, memory.rank = None, 0
@@ -133,6 +132,8 @@ class CtaExecutor(ControlFlow):
     def _attach(self, cta: Cta) -> None:
         self._recorder, self._keep, self._groups = cta.recorder, cta.keep, cta.groups
         self._convergence, self._barriers = cta.convergence, cta.barriers
+        if self._bridge is not None:
+            self._bridge.attach()
         record = cta.recorder.access if cta.keep else no_record
         self.environment.record = self.polls.record = record
         self.environment.event = cta.recorder.event if cta.keep or cta.cluster is not None else no_event
@@ -167,6 +168,8 @@ class CtaExecutor(ControlFlow):
         for there, kept in zip((*environment.barrier_results, environment.return_address), others, strict=True):
             there[...] = kept
         cta.looks.forget()
+        if self._bridge is not None:
+            self._bridge.forget_looks()
         cta.put_away, cta.waits_for, cta.repeats = (), [], []
         cta.seen, cta.stuck_at = -1, None
         self._attach(cta)
@@ -277,7 +280,19 @@ class CtaExecutor(ControlFlow):
         if observer is not None:
             observer.together(mask)
         self._executed = self.instructions(), environment.clock, warps
+        bridge = self._bridge_now(logs)
         while done < most:
+            if bridge is not None:
+                alone = len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits
+                why = bridge.run(group, limit, most - done, alone, self._convergence)
+                done += bridge.done
+                if why == SPENT:
+                    continue
+                if why == ENDED:
+                    self._convergence.leave(None)
+                    self._groups.clear()
+                if why != NEEDS_PYTHON:
+                    break
             pc = group.pc
             if pc >= len(steps):
                 last = self._sites[-1].instruction
@@ -290,6 +305,8 @@ class CtaExecutor(ControlFlow):
             if self._awaits[pc] and self._waits(group, pc):
                 group.gives_way = True
                 break
+            if bridge is not None and self._learns(bridge, pc):
+                continue
             done += 1
             environment.clock += 1
             if logs:
@@ -298,17 +315,12 @@ class CtaExecutor(ControlFlow):
                 if keep and by_lane and guards[pc] is not None:
                     recorder.guarded(self._effective(group, pc))
             handler = handlers[pc]
+            self._steps_taken += 1
             if handler is not None:
                 if not handler(group, pc):
                     break
             else:
-                step = steps[pc]
-                if step is None:
-                    step = build(self._sites[pc])
-                    if observer is not None:
-                        step = observer.around(self._sites[pc], step)
-                    step = self.polls.around(pc, self._sites[pc], step)
-                    steps[pc] = step
+                step = steps[pc] or self._built(pc)
                 guard = guards[pc]
                 if guard is None:
                     step(mask)
@@ -327,6 +339,30 @@ class CtaExecutor(ControlFlow):
         else:
             group.gives_way = True
         return done * warps
+
+    def _built(self, pc: int) -> Step:
+        """The step of an instruction, which stays."""
+        step = build(self._sites[pc])
+        if self.environment.observer is not None:
+            step = self.environment.observer.around(self._sites[pc], step)
+        self._steps[pc] = step = self.polls.around(pc, self._sites[pc], step)
+        return step
+
+    def _bridge_now(self, logs: bool) -> Bridge | None:
+        """What leads to compiled loops, where they are there and nobody listens."""
+        environment = self.environment
+        if logs or not self.compiled or environment.observer is not None or environment.replayed is not None:
+            return None
+        if self._bridge is None:
+            self._bridge = Bridge(environment, np.flatnonzero(self._awaits).tolist(), self.polls)
+            self._bridge.attach()
+        steps, self._steps_taken = self._steps_taken, 0
+        return self._bridge if self._bridge.ready(steps) else None
+
+    def _learns(self, bridge: Bridge, pc: int) -> bool:
+        """Whether compiled loops, which have met an instruction that they do not know, know it now."""
+        step = None if self._handlers[pc] is not None else self._steps[pc] or self._built(pc)
+        return bridge.knows(pc, self._sites[pc], step)
 
     def _waits(self, group: Group, pc: int) -> bool:
         """Whether lanes that would look at an mbarrier in vain, or ask for registers, let others go on first; not if

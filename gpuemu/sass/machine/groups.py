@@ -52,8 +52,8 @@ class Convergence:
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
         self.participants = np.zeros((_BARRIERS, count), dtype=np.uint32)
         # The meeting that it names with that: a number for each BSSY that has been executed.
-        self._meeting = np.zeros((_BARRIERS, count), dtype=np.int64)
-        self._meetings = 0
+        self.meeting = np.zeros((_BARRIERS, count), dtype=np.int64)
+        self.meetings = 0
         # Of barriers that functions have saved, the meetings, the innermost last: [barrier][depth, lane].
         self._saved: dict[int, NDArray[np.int64]] = {}
         self._depth = np.zeros((_BARRIERS, count), dtype=np.int64)
@@ -70,13 +70,13 @@ class Convergence:
 
     def expect(self, barrier: int, group: Group) -> None:
         """BSSY: the lanes of the group will meet at `barrier`."""
-        self._meetings += 1
+        self.meetings += 1
         if group.mask is None:
             self.participants[barrier] = self._bits(group)
-            self._meeting[barrier] = self._meetings
+            self.meeting[barrier] = self.meetings
         else:
             np.copyto(self.participants[barrier], self._bits(group), where=group.mask)
-            self._meeting[barrier][group.mask] = self._meetings
+            self.meeting[barrier][group.mask] = self.meetings
 
     def forget(self, barrier: int, mask: Mask) -> None:
         """BREAK: the lanes of `mask` will not come to `barrier`.
@@ -86,7 +86,7 @@ class Convergence:
         back.
         """
         here = self.alive if mask is None else mask
-        participants, meeting = self.participants[barrier], self._meeting[barrier]
+        participants, meeting = self.participants[barrier], self.meeting[barrier]
         for number in np.unique(meeting[here]).tolist():
             lanes = meeting == number
             bits = ballots(here & lanes)
@@ -102,7 +102,7 @@ class Convergence:
         missing = int(depth[lanes].max(initial=0)) + 1 - len(saved)
         if missing > 0:
             saved = np.concatenate([saved, np.zeros((missing + len(saved), len(depth)), dtype=np.int64)])
-        saved[depth[lanes], lanes] = self._meeting[barrier][lanes]
+        saved[depth[lanes], lanes] = self.meeting[barrier][lanes]
         depth[lanes] += 1
         self._saved[barrier] = saved
 
@@ -115,7 +115,7 @@ class Convergence:
             return
         depth[lanes] -= 1
         numbers = self._saved[barrier][depth[lanes], lanes]
-        self._meeting[barrier][lanes] = numbers
+        self.meeting[barrier][lanes] = numbers
         for number in np.unique(numbers).tolist():
             of_it = lanes[numbers == number]
             for warp in np.unique(of_it // WARP).tolist():
@@ -248,6 +248,8 @@ class Convergence:
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_]]]:
         """(pc, lanes) of everyone who waits: those at a WARPSYNC first, which the source asks for; pc is behind it."""
+        if not self.anyone_waits:
+            return []
         found = []
         for barrier in (*_WARPSYNCS, *range(CONVERGENCE)):
             waiting_at = self._waiting_at[barrier]

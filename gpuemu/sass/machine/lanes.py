@@ -21,6 +21,10 @@ Words = NDArray[np.uint32]
 
 WARP = LANES
 RZ, URZ, PT = LAST["R"], LAST["UR"], LAST["P"]
+CTA_ROW = RZ + 1 + URZ + 1
+"""The row of the x of the CTA's place in the grid, among all registers; y and z follow."""
+FIXED_ROWS = CTA_ROW + 3
+_MOST_FIXED = 16
 _REGISTERS_AT_ONCE = 8
 _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
@@ -35,10 +39,18 @@ class Lanes:
         self.threads = threads
         self.warps = -(-threads // WARP)
         self.count = self.warps * WARP
-        self.registers: Words = np.zeros((RZ + 1, self.count), dtype=np.uint32)
-        self.uniform_registers: Words = np.zeros((URZ + 1, self.count), dtype=np.uint32)
-        self.predicates = np.zeros((PT + 1, self.count), dtype=np.bool_)
-        self.uniform_predicates = np.zeros((PT + 1, self.count), dtype=np.bool_)
+        pitch = WARP * (self.warps | 1)
+        self.file_block: Words = np.zeros((FIXED_ROWS + _MOST_FIXED, pitch), dtype=np.uint32)
+        """All registers [row, lane], as compiled code takes them, and behind them what never changes in a CTA. An
+        odd number of warps: with a power of two, all registers of a warp would share a few places of a cache."""
+        self.truth_block = np.zeros((2 * (PT + 1), pitch), dtype=np.uint8)
+        rows = self.file_block[:, : self.count]
+        truths = self.truth_block.view(np.bool_)[:, : self.count]
+        self.registers: Words = rows[: RZ + 1]
+        self.uniform_registers: Words = rows[RZ + 1 : CTA_ROW]
+        self.predicates, self.uniform_predicates = truths[: PT + 1], truths[PT + 1 :]
+        self._fixed = rows
+        self._fixed_rows: dict[str, int] = {}
         self.lane = np.arange(self.count, dtype=np.uint32) % WARP
         self.warp = np.arange(self.count, dtype=np.uint32) // WARP
         self.thread = np.arange(self.count, dtype=np.uint32)
@@ -46,6 +58,7 @@ class Lanes:
         self.held = np.zeros(self.warps, np.int64)
         """Registers that each thread of a warp has, of the CTA's `pool`."""
         self.pool = 0
+        self.are_noisy = noise is not None
         self._new: list[NDArray[Any]] = [np.zeros_like(file[:-1]) for file in self._files()]
         if noise is not None:
             self._new = self._random(np.random.default_rng(noise))
@@ -64,6 +77,13 @@ class Lanes:
             )
             found.append(np.repeat(bits.astype(file.dtype), lanes, axis=1))
         return found
+
+    def fixed_row(self, name: str, values: Words) -> int:
+        """The row, among all registers, of values that are the same in every CTA; `name` tells them from others."""
+        if name not in self._fixed_rows:
+            self._fixed_rows[name] = FIXED_ROWS + len(self._fixed_rows)
+            self._fixed[self._fixed_rows[name]] = values
+        return self._fixed_rows[name]
 
     def file(self, name: str) -> Words:
         """The register file R or UR."""

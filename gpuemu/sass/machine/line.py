@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 
 
 class Line:
@@ -32,6 +32,17 @@ class Line:
         number = self._front[0] if self._front else next(n for n in self._rest if n not in self._gone)
         self.remove(number)
         return number
+
+    def several(self, most: int, stops: Container[int]) -> list[int]:
+        """Take the first numbers, up to so many, but no number that stops and none behind it."""
+        found: list[int] = []
+        while self._count and len(found) < most:
+            number = self.next()
+            if number in stops:
+                self.put_in_front(number)
+                break
+            found.append(number)
+        return found
 
     def remove(self, number: int) -> None:
         """Take out one that is in the line."""

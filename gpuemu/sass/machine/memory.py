@@ -128,7 +128,7 @@ class Memory:
         """That of the CTA, where clusters have several."""
         self.rank = 0
         self._spread = spread
-        self._system_wrote = system_wrote
+        self.system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
         """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
         self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
@@ -139,8 +139,12 @@ class Memory:
         """Forget what the previous CTA left in shared and local memory."""
         self.shared[1][:] = self._unwritten
         self.written[1][:] = 0
-        self.written[1][self._system_wrote] = WRITTEN
+        self.written[1][self.system_wrote] = WRITTEN
         self.local[1][:] = 0
+        self.forget_written()
+
+    def forget_written(self) -> None:
+        """Shared memory is that of a new CTA: what is known of it holds no longer."""
         self.all_written = self.zero_shared or self.shared_bytes == 0
         self.places_written.clear()
         self._noted = 0

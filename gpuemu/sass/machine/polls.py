@@ -11,13 +11,14 @@ and keeps its record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.operands import LAST, parse_operand
 from gpuemu.sass.machine.environment import Environment, Spaces, no_record
 from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.groups import Group
@@ -70,6 +71,15 @@ class Look:
         return _size(self.site.instruction)
 
 
+class Seen(NamedTuple):
+    """A look: the number of its set of warps, its lanes, what they found, and when."""
+
+    who: int
+    lanes: NDArray[np.bool_]
+    found: bytes
+    clock: int
+
+
 @dataclass(eq=False)
 class Looks:
     """The looks of a CTA: the last at each instruction by each group, and the lanes that wait."""
@@ -96,8 +106,8 @@ class Polls:
 
     def __init__(self, environment: Environment):
         self._environment = environment
-        self._watched = looks(environment.code)
-        self._only_wait = only_wait(environment.code) if self._watched else frozenset()
+        self.watched = looks(environment.code)
+        self._only_wait = only_wait(environment.code) if self.watched else frozenset()
         names = {i.mnemonic for i in environment.code}
         self._keeps_local, self._keeps_shared = bool(names & {"STL", "ST"}), bool(names & {"STS", "ATOMS", "ST"})
         self._readers: dict[int, GenericSpace] = {}
@@ -107,10 +117,14 @@ class Polls:
         self.groups: Callable[[], list[Group]] = list
         self.recorder: Recorder | None = None
         self.record: Callable[..., None] = no_record
+        self.remembered: Callable[[], Iterable[tuple[int, Seen]]] = tuple
+        """Gives the looks that compiled loops have made since it was asked last: the last at each instruction."""
+        self.looked: Callable[[int], None] = lambda pc: None
+        """Hears that the executor has looked at an instruction."""
 
     def around(self, pc: int, site: Site, step: Step) -> Step:
         """The step, watched if it may be a look."""
-        if pc not in self._watched:
+        if pc not in self.watched:
             return step
         rows = self._rows(site)
         environment = self._environment
@@ -137,16 +151,10 @@ class Polls:
     def _rows(self, site: Site) -> list[NDArray[Any]]:
         """The registers that the instruction names: where it looks, and what it finds."""
         lanes = self._environment.lanes
-        words, wide = max(1, _size(site.instruction) // 4), 1 + (site.mnemonic in _GLOBAL)
-        found: list[NDArray[Any]] = []
-        for operand in site.operands:
-            for register, _ in operand.registers:
-                if register.is_predicate:
-                    found.append(lanes.predicate_file(register.file)[register.number])
-                else:
-                    count = words if operand.register is not None else wide
-                    found += list(lanes.file(register.file)[register.number : register.number + count])
-        return found
+        return [
+            (lanes.predicate_file(file) if file.endswith("P") else lanes.file(file))[number]
+            for file, number in registers_named(site.instruction)
+        ]
 
     def _state(self, mask: Mask) -> list[NDArray[Any]]:
         lanes, memory = self._environment.lanes, self._environment.memory
@@ -160,8 +168,19 @@ class Polls:
             state.append(memory.shared[1].copy())
         return state
 
+    def catch_up(self) -> None:
+        """Take over the looks that compiled loops have made: each found something that was not there before."""
+        for pc, (who, lanes, found, clock) in self.remembered():
+            mask = None if lanes.all() else lanes
+            site = Site(self._environment.code[pc], self._environment)
+            here = self._environment.lanes.exists if mask is None else mask
+            self.looks.last[pc, b"" if mask is None else mask.tobytes()] = Look(site, who, here, found, None, clock)
+            self.looks.all_since = None
+
     def _look(self, pc: int, site: Site, rows: list[NDArray[Any]]) -> None:
         assert self.group is not None
+        self.catch_up()
+        self.looked(pc)
         group, known, clock = self.group, self.looks, self._environment.clock
         mask = group.mask
         name = b"" if mask is None else mask.tobytes()
@@ -225,6 +244,7 @@ class Polls:
 
     def waiting(self) -> list[Look]:
         """The looks in vain, with what is in memory there."""
+        self.catch_up()
         found = [look for look in self.looks.last.values() if look.times > 1 and (look.lanes & self.looks.waits).any()]
         found.sort(key=lambda look: (look.place is None, not look.exact, -look.clock))
         for look in found:
@@ -233,6 +253,7 @@ class Polls:
 
     def repeats(self) -> list[tuple[int, int, int]]:
         """Where in the record each group has repeated its first look in vain; see Recorder.leave_out."""
+        self.catch_up()
         last = [self._last_of(group) for group in self.groups()]
         return [(look.who, look.position, look.end) for look in last if look is not None]
 
@@ -246,6 +267,18 @@ class Polls:
             reader.observer = reader.to_global.observer = None
             self._readers[look.site.instruction.offset] = reader
         return reader.load(look.place).tobytes()
+
+
+def registers_named(instruction: Instruction) -> list[tuple[str, int]]:
+    """The registers that a look names, each by its file and number: where it looks, and what it finds."""
+    words, wide = max(1, _size(instruction) // 4), 1 + (instruction.mnemonic in _GLOBAL)
+    found: list[tuple[str, int]] = []
+    for operand in map(parse_operand, instruction.operands):
+        for register, _ in operand.registers:
+            count = 1 if register.is_predicate else words if operand.register is not None else wide
+            most = min(count, LAST[register.file] + 1 - register.number)
+            found += [(register.file, register.number + k) for k in range(most)]
+    return found
 
 
 def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:

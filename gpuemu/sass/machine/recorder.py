@@ -7,7 +7,8 @@ addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp it
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,25 @@ Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8], NDArray[np
 """Addresses, active lanes, spaces and sources as a trace has them, [rows, 32]."""
 
 
+class Kinds(NamedTuple):
+    """Which instructions of a kernel access memory, and which are events: bool [instructions]."""
+
+    memory: NDArray[np.bool_]
+    events: NDArray[np.bool_]
+
+
+def kinds_of(code: Sequence[Instruction]) -> Kinds:
+    """Those of a kernel's code."""
+    memory, events = [i.accesses_memory for i in code], [i.has_events for i in code]
+    return Kinds(np.array(memory, np.bool_), np.array(events, np.bool_))
+
+
 class Recorder:
     """The record of one CTA."""
 
-    def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
+    def __init__(self, lanes: Lanes, code: Sequence[Instruction], kinds: Kinds | None = None):
         self._lanes = lanes
-        self._memory = np.array([i.accesses_memory for i in code], dtype=np.bool_)
-        self._has_events = np.array([i.has_events for i in code], dtype=np.bool_)
+        self._memory, self._has_events = kinds or kinds_of(code)
         self._events: dict[int, dict[int, int]] = {}
         self._event_numbers: dict[tuple[int, ...], int] = {}
         self._last_far: dict[tuple[int, int], tuple[int, int]] = {}

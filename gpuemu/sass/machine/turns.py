@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from gpuemu.sass.machine.cta import Cta, CtaExecutor
+from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.live_cta import Cta, Ended
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
@@ -29,7 +30,8 @@ MOST_LOOKS = 20_000
 class Turns:
     """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what.
 
-    `instructions` gets the warp instructions of each CTA that has ended.
+    `instructions` gets the warp instructions of each CTA that has ended. `ahead` executes the first CTAs of a line all
+    at once, if that can be: it takes them out, and returns those that have ended and one that has only begun.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Turns:
         residency: str,
         observer: Observer | None,
         instructions: dict[int, int] | None = None,
+        ahead: Callable[[Line], tuple[list[Ended], Cta | None]] | None = None,
     ):
         self._executor = executor
         self._begin = begin
@@ -49,6 +52,7 @@ class Turns:
         self._waiting: deque[Cta] = deque()
         self._current: Cta | None = None
         self._instructions = instructions
+        self._ahead = ahead
 
     @property
     def now(self) -> int:
@@ -59,7 +63,9 @@ class Turns:
         """The CTAs that have begun and not ended."""
         return [*self._waiting, *([] if self._current is None else [self._current])]
 
-    def run(self, numbers: Sequence[int], others: Sequence[int] = (), done: Collection[int] = ()) -> Iterator[Cta]:
+    def run(
+        self, numbers: Sequence[int], others: Sequence[int] = (), done: Collection[int] = ()
+    ) -> Iterator[Cta | Ended]:
         """Execute these CTAs, and give each that has ended.
 
         `others`, but for those that are `done`, begin only where one of these CTAs waits for them. Raises
@@ -75,7 +81,16 @@ class Turns:
                 cta = mate
                 self._go_back(cta, False)
             elif to_begin and len(self._waiting) < self._at_once:
-                cta = self._current = self._begin(to_begin.next())
+                done_ahead, begun = ([], None) if self._ahead is None or self._waiting else self._ahead(to_begin)
+                for one in done_ahead:
+                    if self._instructions is not None:
+                        self._instructions[one.number] = one.executed
+                    if one.number in wanted and one.number not in ended:
+                        ended.add(one.number)
+                        yield one
+                if begun is None and done_ahead:
+                    continue
+                cta = self._current = begun or self._begin(to_begin.next())
                 if self._observer is not None:
                     self._observer.starts(cta.number)
             else:
@@ -100,7 +115,7 @@ class Turns:
                     self._observer.ends()
                 self._current = None
                 if self._instructions is not None:
-                    self._instructions[cta.number] = cta.budget - cta.left
+                    self._instructions[cta.number] = cta.executed
                 if cta.number in wanted and cta.number not in ended:
                     ended.add(cta.number)
                     yield cta

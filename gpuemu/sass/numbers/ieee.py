@@ -40,7 +40,7 @@ _BELOW_BF16, _TIE_BF16 = word(0xFFFF), word(0x8000)
 _NEAR_HALF_BF16 = word(0x7FFF)
 _ZERO32 = np.float32(0)
 _ONE32 = np.float32(1)
-_LEAST_NORMAL32, _LEAST_NORMAL64 = np.array(2.0**-126, dtype=np.float32), np.array(2.0**-126)
+_LEAST_NORMAL32 = np.array(2.0**-126, dtype=np.float32)
 _LEAST_EXACT_BF16 = word((127 - 100) << 23)
 _EXACT_BF16 = word(0x7F800000 - ((127 - 100) << 23))
 
@@ -162,36 +162,6 @@ def _corrected(product: F64, c: Any, s: F64, result: F32) -> F32:
         (p, z), where = _at(doubtful, product, c)
         result.reshape(-1)[where] = to_odd(*two_sum(p, z)).astype(np.float32)
     return result
-
-
-class NearestFma32:
-    """a x b + c of so many lanes to nearest, as bits, every NaN the canonical one: `fma32` with fewer copies.
-
-    `flush`: subnormal operands and results count as zeros. That changes nothing where operands are normal or zero
-    and results normal.
-    """
-
-    def __init__(self, lanes: int, flush: bool):
-        self._wide = np.empty((3, lanes))
-        self._rows = tuple(self._wide)
-        self._flush = flush
-
-    def __call__(self, a: F32, b: F32, c: F32) -> NDArray[np.uint32]:
-        """The bits of the results, which hold until the next call."""
-        x, y, z = self._rows
-        x[...], y[...], z[...] = a, b, c
-        product = x * y
-        s = product + z
-        result = s.astype(np.float32)
-        if all_normal32(result) and _as_rounded(s) and not (self._flush and self._any_subnormal()):
-            return result.view(np.uint32)
-        if self._flush:
-            return bits32(flushed32(fma32(flushed32(a), flushed32(b), flushed32(c), "RN")))
-        return bits32(_corrected(product, z, s, result))
-
-    def _any_subnormal(self) -> bool:
-        small = np.abs(self._wide) < _LEAST_NORMAL64
-        return any_lane(small) and any_lane(self._wide[small] != 0)
 
 
 def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.compiled.columns import LOAD, STORE
 from gpuemu.sass.machine.addresses import Addresses, address32, address64
 from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.lanes import Mask, every_lane
@@ -16,6 +17,8 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.patterns import Indices, Place
 from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.encoded_access import encoded_access
+from gpuemu.sass.semantics.lanewise import EncodedStep
 from gpuemu.trace.model import GLOBAL, ZEROS
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
@@ -149,7 +152,7 @@ def load(site: Site) -> Step:
         space.record(place, mask)
         put(extend(values), place.pattern.lanes)
 
-    return step
+    return EncodedStep(step, encoded_access(site, LOAD, 1, 0, space, int(site.has("S8", "S16"))))
 
 
 @semantics("STG", "ST", "STS", "STL")
@@ -167,7 +170,7 @@ def store(site: Site) -> Step:
         space.store(place, values(lanes))
         space.record(place, mask)
 
-    return step
+    return EncodedStep(step, encoded_access(site, STORE, 0, 1, space))
 
 
 @semantics("LDGSTS")

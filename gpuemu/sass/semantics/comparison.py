@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.machine.operands import Setter, Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import (
-    as_signed,
-    check,
-    fixed_predicate,
-    integer,
-    operand_count,
-    pair,
-    parts,
-)
+from gpuemu.sass.semantics.integer_operands import check, fixed_predicate, integer, operand_count, pair, parts
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, truth, wide_word, word
 
-Compare = Callable[[Any, Any], Any]
-
-_COMPARISONS: dict[str, Compare] = {
-    "LT": operator.lt,
-    "EQ": operator.eq,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "NE": operator.ne,
-    "GE": operator.ge,
-}
-_STRICT: dict[str, Compare] = {"LE": operator.lt, "GE": operator.gt}
-_COMBINATIONS: dict[str, Compare] = {"AND": operator.and_, "OR": operator.or_, "XOR": operator.xor}
+_COMPARISONS = ("LT", "EQ", "LE", "GT", "NE", "GE")
+_COMBINATIONS = ("AND", "OR", "XOR")
 
 
-def _comparison(site: Site, first: int) -> Getter:
-    """The outcome of comparing operands `first` and `first` + 1, combined with the predicates behind them."""
+def _comparison(site: Site, first: int) -> tuple[Callable[..., Any], list[Read]]:
+    """What compares operands `first` and `first` + 1 and joins the outcome with the predicates behind them."""
     site.only(*_COMPARISONS, *_COMBINATIONS, "U32", "S64", "U64", "EX", *(("BF",) if site.mnemonic == "ISET" else ()))
     names = [m for m in site.modifiers if m in _COMPARISONS]
     combinations = [m for m in site.modifiers if m in _COMBINATIONS]
@@ -44,44 +27,20 @@ def _comparison(site: Site, first: int) -> Getter:
         raise site.unsupported("this form of comparison")
     extended = site.has("EX")
     operand_count(site, first + 3 + extended)
-    wide, other = site.has("S64", "U64"), site.predicate(first + 2)
+    wide, unsigned = site.has("S64", "U64"), site.has("U32", "U64")
     if wide and extended:
         raise site.unsupported("this form of comparison")
-    get_a, get_b = ((pair if wide else integer)(site, first + k) for k in (0, 1))
-    compare = _COMPARISONS[names[0]]
-    if site.has("U32", "U64") or (names[0] in ("EQ", "NE") and not extended):
-
-        def plain() -> Any:
-            return compare(get_a(), get_b())
+    function: Callable[..., Any]
+    how = [_COMPARISONS.index(names[0]), _COMBINATIONS.index(combinations[0])]
+    predicates = [truth(site, first + 2 + k) for k in range(1 + extended)]
+    if wide:
+        function = integers.compare_pairs if unsigned else integers.compare_pairs_signed
+        return function, [wide_word(site, first), wide_word(site, first + 1), *predicates, *how]
+    if extended:
+        function = integers.compare_upper if unsigned else integers.compare_upper_signed
     else:
-        signed = np.int64 if wide else np.int32
-
-        def plain() -> Any:
-            return compare(*(np.asarray(get()).view(signed) for get in (get_a, get_b)))
-
-    outcome = _extended(site, names[0], get_a, get_b, site.predicate(first + 3)) if extended else plain
-    combine = _COMBINATIONS[combinations[0]]
-    if fixed_predicate(site, first + 2) is (combinations[0] == "AND"):  # true for AND, false for OR and XOR
-        return outcome
-    return lambda: combine(outcome(), other())
-
-
-def _extended(site: Site, name: str, get_a: Getter, get_b: Getter, low_words: Getter) -> Getter:
-    """The upper words of a longer comparison: where they are equal, that of the lower words holds."""
-    compare = _STRICT.get(name, _COMPARISONS[name])
-    signed = not site.has("U32")
-
-    def outcome() -> Any:
-        a, b = get_a(), get_b()
-        if name == "NE":
-            return (a != b) | low_words()
-        equal = a == b
-        if name == "EQ":
-            return equal & low_words()
-        apart = compare(as_signed(a), as_signed(b)) if signed else compare(a, b)
-        return apart | equal & low_words()
-
-    return outcome
+        function = integers.compare if unsigned else integers.compare_signed
+    return function, [word(site, first), word(site, first + 1), *predicates, *how]
 
 
 @semantics("ISETP", "UISETP")
@@ -92,22 +51,20 @@ def isetp(site: Site) -> Step:
     """
     if not (site.is_predicate(0) and site.is_predicate(1)) or fixed_predicate(site, 1) is not True:
         raise site.unsupported("a second predicate as destination")
-    outcome, set_predicate = _comparison(site, 2), site.set_predicate(0)
-
-    def step(mask: Mask) -> None:
-        set_predicate(outcome(), mask)
-
-    return step
+    return LaneStep(site, *_comparison(site, 2), [0])
 
 
 @semantics("ISET")
 def iset(site: Site) -> Step:
     """ISET.cmp[.U32].op Rd, a, b, Pp: all ones, with .BF 1.0, where (a cmp b) op Pp, else 0."""
-    outcome, store = _comparison(site, 1), site.destination(0)
-    true, false = np.uint32(0x3F800000 if site.has("BF") else 0xFFFFFFFF), np.uint32(0)
+    function, reads = _comparison(site, 1)
+    values = [value for value in reads if isinstance(value, Value)]
+    numbers = [value for value in reads if not isinstance(value, Value)]
+    true = np.uint32(0x3F800000 if site.has("BF") else 0xFFFFFFFF)
+    store = site.destination(0)
 
     def step(mask: Mask) -> None:
-        store(np.where(outcome(), true, false), mask)
+        store(np.where(function(*[value.get() for value in values], *numbers), true, np.uint32(0)), mask)
 
     return step
 
@@ -170,6 +127,9 @@ def imnmx(site: Site) -> Step:
     if first == 3 and (extremes.kind not in (np.int16, np.uint16) or extremes.floor):
         raise site.unsupported("predicates as destinations of this form")
     operand_count(site, first + 3)
+    if not extremes.packed and not extremes.floor:
+        function = integers.extreme if extremes.kind is np.uint32 else integers.extreme_signed
+        return LaneStep(site, function, [word(site, 1), word(site, 2), truth(site, 3)], [0])
     store, get_a, get_b = site.destination(0), integer(site, first), integer(site, first + 1)
     came_from_a: list[Setter] = [site.set_predicate(k) for k in range(1, first)]
 
@@ -246,14 +206,8 @@ def vabsdiff(site: Site) -> Step:
     """VABSDIFF[.U32] Rd, a, b, c: |a - b| + c."""
     site.only("U32")
     operand_count(site, 4)
-    kind = np.uint32 if site.has("U32") else np.int32
-    store, get_a, get_b, get_c = site.destination(0), integer(site, 1), integer(site, 2), integer(site, 3)
-
-    def step(mask: Mask) -> None:
-        a, b = get_a().view(kind), get_b().view(kind)
-        store((np.maximum(a, b) - np.minimum(a, b)).view(np.uint32) + get_c(), mask)
-
-    return step
+    reads: list[Read] = [word(site, 1), word(site, 2), word(site, 3), int(not site.has("U32"))]
+    return LaneStep(site, integers.distance_between, reads, [0])
 
 
 @semantics("VABSDIFF4")

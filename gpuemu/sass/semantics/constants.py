@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Mask, any_lane, whole_warps, write
 from gpuemu.sass.machine.memory import UNITS
@@ -14,6 +15,7 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.spaces import counted, sized
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, extended, size_of
+from gpuemu.sass.semantics.lanewise import LaneStep, constant, constant_pair
 
 
 @semantics("LDC", "LDCU", "ULDC")
@@ -38,10 +40,12 @@ def load_constant(site: Site) -> Step:
         return _four_words(site, data[number : number + size].view(np.uint32))
     units = data[: len(data) // size * size].view(UNITS[size])
     extend = extended(site, size)
-    store = site.destination64(0) if size == 8 else site.destination(0)
     if register is None or fixed:
-        place = slice(number // size, number // size + 1)
-        return lambda mask: store(extend(units[place])[0], mask)
+        value = int(extend(units[number // size : number // size + 1])[0])
+        if size == 8:
+            return LaneStep(site, integers.move_pair, [constant_pair(value)], [0])
+        return LaneStep(site, integers.move, [constant(value)], [0])
+    store = site.destination64(0) if size == 8 else site.destination(0)
 
     lanes = site.lanes.file(register.file)[register.number]
     add = np.uint32(number & 0xFFFFFFFF)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.lane import floats
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
 from gpuemu.sass.numbers.ieee import (
@@ -32,6 +33,7 @@ from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.double import float64
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import half_lanes
+from gpuemu.sass.semantics.lanewise import LaneStep, Value, plain_word, single
 
 FLOATS = ("F16", "BF16", "F32", "F64")
 INTEGERS = {
@@ -85,24 +87,27 @@ def f2i(site: Site) -> Step:
     """
     site.only(*INTEGERS, *FLOATS, *_INTEGRAL, "FTZ", "NTZ")
     to, kind = _one(site, INTEGERS, "S32"), _one(site, FLOATS, "F32")
-    get, convert = _float_source(site, 1, kind), TO_INTEGRAL[_integral(site)]
     bits, signed, zero = int(to[1:]), to[0] == "S", site.has("NTZ")
-    store = site.destination64(0) if bits == 64 else site.destination(0)
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    wide = np.dtype(INTEGERS[to] if bits == 64 else np.int64)
+    if bits < 64:
+        for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
+        how = [list(TO_INTEGRAL).index(_integral(site)), least, most, for_nan]
+        value = single(site, 1) if kind == "F32" else Value(_float_source(site, 1, kind), None)
+        return LaneStep(site, floats.to_integer, [value, *how, int(kind == "F32" and site.has("FTZ"))], [0])
+    get, convert, store = _float_source(site, 1, kind), TO_INTEGRAL[_integral(site)], site.destination64(0)
+    wide = np.dtype(INTEGERS[to])
     # The largest float64 that is no more than the largest integer.
-    top = float(most) if bits < 64 else float(np.nextafter(float(most), 0))
+    top = float(np.nextafter(float(most), 0))
     for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
 
     def step(mask: Mask) -> None:
         values = convert(get()).astype(np.float64, copy=False)
         nan = values != values
         result = np.minimum(np.maximum(values, least), top).astype(wide)
-        if bits == 64:
-            result[values > top] = most
+        result[values > top] = most
         if np.count_nonzero(nan):
             result[nan] = for_nan
-        store(result.view(np.uint64) if bits == 64 else result.astype(np.uint32), mask)
+        store(result.view(np.uint64), mask)
 
     return step
 
@@ -136,6 +141,9 @@ def i2f(site: Site) -> Step:
     site.only(*INTEGERS, *FLOATS, *ROUNDINGS)
     to, kind = _one(site, FLOATS, "F32"), _one(site, INTEGERS, "S32")
     get, rounding = _integer_source(site, 1, kind), rounding_of(site)
+    if kind in ("S32", "U32") and to == "F32" and rounding == "RN":
+        function = floats.from_signed if kind == "S32" else floats.from_unsigned
+        return LaneStep(site, function, [plain_word(site, 1, site.source(1))], [0])
     store = site.destination64(0) if to == "F64" else site.destination(0)
     if kind in ("S64", "U64"):
         return _from_64_bits(store, get, to, rounding)
@@ -202,6 +210,9 @@ def frnd(site: Site) -> Step:
     """FRND.float Rd, a: to a whole number, the nearest (even) one or .TRUNC, .FLOOR, .CEIL."""
     site.only(*FLOATS, *_INTEGRAL, "FTZ")
     kind = _one(site, FLOATS, "F32")
+    if kind == "F32":
+        how = [list(TO_INTEGRAL).index(_integral(site)), int(site.has("FTZ"))]
+        return LaneStep(site, floats.to_integral, [single(site, 1), *how], [0])
     get, convert = _float_source(site, 1, kind), TO_INTEGRAL[_integral(site)]
     if kind == "F64":
         store64 = site.destination64(0)
@@ -212,7 +223,5 @@ def frnd(site: Site) -> Step:
 
         return double
     store = site.destination(0)
-    if kind == "F32":
-        return lambda mask: store(bits32(convert(get())), mask)
     bits = _HALF_BITS[kind]
     return lambda mask: store(bits(convert(get())).astype(np.uint32), mask)

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import transpose_matrix
+from gpuemu.sass.compiled.columns import SHUFFLE, VOTE
 from gpuemu.sass.machine.lanes import WARP, Mask, ballots, write
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, taking_part
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.lanewise import EncodedStep, encoded_values, plain_word, raw_word, row_written, truth
 
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]
@@ -97,7 +99,10 @@ def shfl(site: Site) -> Step:
         in_range(inside, mask)
         store(got, mask)
 
-    return step
+    reads = [raw_word(site, 2), plain_word(site, 3, get_distance), plain_word(site, 4, get_control)]
+    rows = [row_written(site, 1), row_written(site, 0)]
+    encoded = encoded_values(SHUFFLE, "uuu", reads, [("IDX", "UP", "DOWN", "BFLY").index(kind)], "up", rows)
+    return step if encoded is None else EncodedStep(step, encoded)
 
 
 # -- votes and matches --------------------------------------------------------------------------------------
@@ -141,7 +146,9 @@ def vote(site: Site) -> Step:
                     outcome |= ballot == 0
             decide(np.repeat(outcome, WARP), mask)
 
-    return step
+    rows = [row_written(site, 0) if with_ballot else -1, row_written(site, at)]
+    encoded = encoded_values(VOTE, "p", [truth(site, at + 1)], [("ANY", "ALL", "EQ").index(kind)], "up", rows)
+    return step if encoded is None else EncodedStep(step, encoded)
 
 
 @semantics("MATCH")

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.isa.operands import immediate32
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import Rounding, bits32, flushed32, saturated32
-from gpuemu.sass.semantics.integer_operands import in_all_lanes
 
 ROUNDINGS: tuple[Rounding, ...] = ("RN", "RZ", "RM", "RP")
 BOOLEANS = ("AND", "OR", "XOR")
@@ -83,15 +81,6 @@ def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
     return signed
 
 
-def every_float32(site: Site, k: int) -> Getter:
-    """Operand k as float32, subnormal numbers as they are: always an array of all lanes."""
-    get = float32(site, k, flush=False)
-    if lanes_of(site, k) is not None:
-        return get
-    constant = immediate32(site.operands[k].core, floating=True) is not None
-    return in_all_lanes(get, np.empty(site.lanes.count, dtype=np.float32), constant)
-
-
 def finisher32(site: Site) -> Callable[[Any], Any]:
     """From a fresh float32 result to the bits stored: .FTZ, .SAT, the canonical NaN."""
     flush, saturate = site.has("FTZ"), site.has("SAT")
@@ -141,15 +130,3 @@ def set_predicates(site: Site, compare: Comparison, a: Getter, b: Getter) -> Ste
         second(other, mask)
 
     return step
-
-
-def minimum_maximum(a: Any, b: Any, minimum: bool) -> Any:
-    """The smaller or larger, a number rather than NaN; -0 is smaller than +0."""
-    result = (np.fmin if minimum else np.fmax)(a, b)
-    zero = result == 0
-    if np.count_nonzero(zero):
-        zero &= a == b  # both are zeros
-        x, y = a.view(np.uint32), b.view(np.uint32)
-        bits = x | y if minimum else x & y
-        result = np.where(zero, bits, result.view(np.uint32)).view(np.float32)
-    return result

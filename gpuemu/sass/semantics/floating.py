@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpuemu.isa.operands import Operand, immediate32
-from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.numbers.ieee import NearestFma32, add32, fma32, mul32, narrow32
+from gpuemu.sass.lane import floats
+from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.numbers.ieee import add32, fma32, mul32, narrow32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -17,17 +15,14 @@ from gpuemu.sass.semantics.float_operands import (
     ROUNDINGS,
     combiner,
     comparison_of,
-    every_float32,
     finisher32,
     float32,
-    minimum_maximum,
     rounding_of,
-    set_predicates,
 )
-from gpuemu.sass.semantics.integer_operands import fixed_predicate
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, raw_word, single, truth
 
 _SIGN = np.uint32(0x80000000)
-_ONE = np.uint32(0x3F800000)
+_ONE = 0x3F800000
 _SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}
 """What a product is multiplied by before it is rounded."""
 
@@ -36,13 +31,12 @@ _SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}
 def ffma(site: Site) -> Step:
     """FFMA Rd, a, b, c: a x b + c, rounded once."""
     site.only("FTZ", "SAT", *ROUNDINGS)
-    store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
-    if rounding != "RN" or site.has("SAT"):
-        a, b, c = (float32(site, k) for k in (1, 2, 3))
-        return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
-    a, b, c = (every_float32(site, k) for k in (1, 2, 3))
-    compute = NearestFma32(site.lanes.count, flush=site.has("FTZ"))
-    return lambda mask: store(compute(a(), b(), c()), mask)
+    rounding, how = rounding_of(site), [int(site.has("FTZ")), int(site.has("SAT"))]
+    if rounding == "RN":
+        return LaneStep(site, floats.float_multiply_add, [*(single(site, k) for k in (1, 2, 3)), *how], [0])
+    store, finish = site.destination(0), finisher32(site)
+    a, b, c = (float32(site, k) for k in (1, 2, 3))
+    return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
 
 
 @semantics("FADD", "FADD32I", "UFADD", "FMUL", "FMUL32I", "UFMUL")
@@ -50,9 +44,14 @@ def fadd_fmul(site: Site) -> Step:
     """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b; FMUL.D2 a x b / 2, .M4 a x b x 4, rounded once (an H100)."""
     adds = site.mnemonic in ("FADD", "FADD32I", "UFADD")
     site.only("FTZ", "SAT", *ROUNDINGS, *(() if adds else _SCALES))
-    store, rounding, finish = site.destination(0), rounding_of(site), finisher32(site)
-    a, b = float32(site, 1), float32(site, 2)
+    rounding = rounding_of(site)
     scale = next((_SCALES[m] for m in site.modifiers if m in _SCALES), None)
+    if rounding == "RN" and scale is None:
+        function = floats.float_add if adds else floats.float_multiply
+        how = [int(site.has("FTZ")), int(site.has("SAT"))]
+        return LaneStep(site, function, [single(site, 1), single(site, 2), *how], [0])
+    store, finish = site.destination(0), finisher32(site)
+    a, b = float32(site, 1), float32(site, 2)
     if scale is not None:
         return lambda mask: store(finish(narrow32(np.multiply(a(), b(), dtype=np.float64) * scale, rounding)), mask)
     compute = add32 if adds else mul32
@@ -75,29 +74,13 @@ def fmnmx(site: Site) -> Step:
     result the exclusive or of the operands' signs.
     """
     site.only("FTZ", "NAN", "XORSIGN")
-    store, finish, smaller = site.destination(0), finisher32(site), site.predicate(3)
-    a, b = float32(site, 1), float32(site, 2)
-    both_nan, xor_sign = site.has("NAN"), site.has("XORSIGN")
-    fixed = fixed_predicate(site, 3)
-    if xor_sign:
-        if not all(_is_magnitude(o) for o in site.operands[1:3]):
-            raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
-        sign_a, sign_b = site.raw(1), site.raw(2)
-
-    def step(mask: Mask) -> None:
-        x, y = a(), b()
-        if fixed is None:
-            result = np.where(smaller(), minimum_maximum(x, y, True), minimum_maximum(x, y, False))
-        else:
-            result = minimum_maximum(x, y, fixed)
-        if both_nan:
-            result = np.where(np.isnan(x) | np.isnan(y), np.float32(np.nan), result)
-        if xor_sign:
-            sign = (np.asarray(sign_a()) ^ np.asarray(sign_b())) & _SIGN
-            result = (result.view(np.uint32) ^ sign).view(np.float32)
-        store(finish(result), mask)
-
-    return step
+    how = [int(site.has("FTZ")), int(site.has("NAN"))]
+    reads: list[Read] = [single(site, 1), single(site, 2), truth(site, 3)]
+    if not site.has("XORSIGN"):
+        return LaneStep(site, floats.float_extreme, [*reads, *how], [0])
+    if not all(_is_magnitude(o) for o in site.operands[1:3]):
+        raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
+    return LaneStep(site, floats.float_extreme_sign, [*reads, raw_word(site, 1), raw_word(site, 2), *how], [0])
 
 
 @semantics("FSEL", "UFSEL")
@@ -110,38 +93,32 @@ def fsel(site: Site) -> Step:
     for operand in site.operands[1:3]:
         if operand.core.endswith("QNAN"):
             raise site.unsupported("a NaN whose bits the text does not give (in hexadecimal it would)")
-    store, choose = site.destination(0), site.predicate(3)
-    a, b = site.float32(1), site.float32(2)
-
-    def step(mask: Mask) -> None:
-        store(np.where(choose(), a().view(np.uint32), b().view(np.uint32)), mask)
-
-    return step
+    return LaneStep(site, floats.float_choose, [single(site, 1), single(site, 2), truth(site, 3)], [0])
 
 
 @semantics("FSETP", "UFSETP")
 def fsetp(site: Site) -> Step:
     """FSETP Pd, Pd2, a, b, P."""
     site.only("FTZ", *COMPARISONS, *BOOLEANS)
-    return set_predicates(site, comparison_of(site), float32(site, 2), float32(site, 3))
+    reads: list[Read] = [single(site, 2), single(site, 3), *_comparison(site, 4)]
+    return LaneStep(site, floats.float_predicates, reads, [0, None if site.operands[1].core == "PT" else 1])
 
 
 @semantics("FSET")
 def fset(site: Site) -> Step:
     """FSET Rd, a, b, P: all ones where the comparison, combined with P, holds; 1.0 under .BF; 0 elsewhere."""
     site.only("FTZ", "BF", *COMPARISONS, *BOOLEANS)
-    store, compare, combine = site.destination(0), comparison_of(site), combiner(site, 3)
-    a, b = float32(site, 1), float32(site, 2)
-    true = _ONE if site.has("BF") else np.uint32(0xFFFFFFFF)
-
-    def step(mask: Mask) -> None:
-        store(np.where(combine(compare(a(), b())), true, np.uint32(0)), mask)
-
-    return step
+    true = _ONE if site.has("BF") else 0xFFFFFFFF
+    return LaneStep(site, floats.float_truth, [single(site, 1), single(site, 2), *_comparison(site, 3), true], [0])
 
 
-def _exponent(get: Getter) -> Any:
-    return (np.asarray(get()).view(np.uint32) >> 23 & 0xFF).astype(np.int32)
+def _comparison(site: Site, k: int) -> tuple[Value, int, int, int]:
+    """The predicate of operand k, and how the opcode says to compare, to join with it and to flush."""
+    combiner(site, k)
+    comparison_of(site)
+    code = next(number for number, name in enumerate(COMPARISONS) if site.has(name))
+    way = next(number for number, name in enumerate(BOOLEANS) if site.has(name))
+    return truth(site, k), code, way, int(site.has("FTZ"))
 
 
 @semantics("FCHK")
@@ -154,13 +131,4 @@ def fchk(site: Site) -> Step:
     division gives the same quotient for the others, so at worst it is taken more often than on the hardware.
     """
     site.only("DIVIDE")
-    store = site.set_predicate(0)
-    a, b = float32(site, 1), float32(site, 2)
-
-    def step(mask: Mask) -> None:
-        top, bottom = _exponent(a), _exponent(b)
-        quotient = top - bottom
-        slow = (top < 26) | (top == 255) | (bottom < 1) | (bottom > 252) | (quotient > 125) | (quotient < -124)
-        store(slow, mask)
-
-    return step
+    return LaneStep(site, floats.needs_long_division, [single(site, 1), single(site, 2), int(site.has("FTZ"))], [0])

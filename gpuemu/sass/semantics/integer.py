@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import (
-    as_signed,
-    fixed_predicate,
-    integer,
-    is_zero,
-    operand_count,
-    pair,
-    parts,
-)
-
-_ONE_CARRY, _TWO_CARRIES = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFFFFFF)
+from gpuemu.sass.semantics.integer_operands import fixed_predicate, integer, is_zero, operand_count, pair, parts
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, always, inverted_word, truth, wide_word, word, zero
 
 
 @semantics("MOV", "UMOV", "MOV32I")
@@ -27,12 +17,9 @@ def mov(site: Site) -> Step:
     """MOV Rd, source; .64 moves a register pair."""
     site.only("U32", *(() if site.mnemonic == "MOV32I" else ("64",)))
     operand_count(site, 2)
-    store, get = (site.destination64(0), pair(site, 1)) if site.has("64") else (site.destination(0), integer(site, 1))
-
-    def step(mask: Mask) -> None:
-        store(get(), mask)
-
-    return step
+    if site.has("64"):
+        return LaneStep(site, integers.move_pair, [wide_word(site, 1)], [0])
+    return LaneStep(site, integers.move, [word(site, 1)], [0])
 
 
 @semantics("SEL", "USEL")
@@ -40,14 +27,9 @@ def sel(site: Site) -> Step:
     """SEL Rd, a, b, Pp: Pp ? a : b; .64 of register pairs."""
     site.only("64")
     operand_count(site, 4)
-    wide, choose = site.has("64"), site.predicate(3)
-    store = site.destination64(0) if wide else site.destination(0)
-    get_a, get_b = ((pair if wide else integer)(site, k) for k in (1, 2))
-
-    def step(mask: Mask) -> None:
-        store(np.where(choose(), get_a(), get_b()), mask)
-
-    return step
+    if site.has("64"):
+        return LaneStep(site, integers.choose_pair, [wide_word(site, 1), wide_word(site, 2), truth(site, 3)], [0])
+    return LaneStep(site, integers.choose, [word(site, 1), word(site, 2), truth(site, 3)], [0])
 
 
 @semantics("IABS")
@@ -55,12 +37,7 @@ def iabs(site: Site) -> Step:
     """IABS Rd, a: |a|; the least integer stays as it is."""
     site.only()
     operand_count(site, 2)
-    store, get = site.destination(0), integer(site, 1)
-
-    def step(mask: Mask) -> None:
-        store(np.abs(as_signed(get())).view(np.uint32), mask)
-
-    return step
+    return LaneStep(site, integers.magnitude, [word(site, 1)], [0])
 
 
 @semantics("VIADD", "IADD32I")
@@ -71,7 +48,6 @@ def viadd(site: Site) -> Step:
     """
     site.only(*(("16x2", "U8x4", "S32", "ISAT") if site.mnemonic == "VIADD" else ()))
     operand_count(site, 3)
-    store = site.destination(0)
     if site.has("ISAT"):
         return _saturated(site)
     if site.has("16x2", "U8x4"):
@@ -79,7 +55,7 @@ def viadd(site: Site) -> Step:
         negate_a, negate_b = (site.operands[k].negative for k in (1, 2))
         for k in (1, 2):
             integer(site, k, "-")
-        raw_a, raw_b = site.raw(1), site.raw(2)
+        store, raw_a, raw_b = site.destination(0), site.raw(1), site.raw(2)
 
         def step_halves(mask: Mask) -> None:
             a, b = parts(raw_a(), kind), parts(raw_b(), kind)
@@ -87,12 +63,7 @@ def viadd(site: Site) -> Step:
             store(total.view(np.uint32)[:, 0], mask)
 
         return step_halves
-    get_a, get_b = integer(site, 1, "-"), integer(site, 2, "-")
-
-    def step(mask: Mask) -> None:
-        store(get_a() + get_b(), mask)
-
-    return step
+    return LaneStep(site, integers.add_two, [word(site, 1, "-"), word(site, 2, "-")], [0])
 
 
 def _saturated(site: Site) -> Step:
@@ -129,15 +100,21 @@ def iadd3(site: Site) -> Step:
     operands = range(first, last)
     for k in operands:
         integer(site, k, "~" if extended else "-")
-    terms = [k for k in operands if not is_zero(site, k)]
-    carries_in = [site.predicate(k) for k in range(last, len(site.operands)) if fixed_predicate(site, k) is not False]
-    store = site.destination(0)
-    carries_out = [site.set_predicate(k) for k in range(1, first)]
-    if not carries_out:
-        return _sum(store, [site.source(k) for k in terms], carries_in)
-    if len(terms) == 2 and not carries_in and not all(site.operands[k].negative for k in terms):
-        return _two_terms(site, store, carries_out, terms)
-    return _exact_sum(site, store, carries_out, terms, carries_in)
+    if first == 1 and all(fixed_predicate(site, k) is False for k in range(last, len(site.operands))):
+        values = [word(site, k, "~" if extended else "-") for k in operands if not is_zero(site, k)]
+        if len(values) > 2:
+            return LaneStep(site, integers.add_three, values, [0])
+        return LaneStep(site, integers.add_two, ([*values, zero(), zero()])[:2], [0])
+    return _exact_sum(site, range(1, first), operands, range(last, len(site.operands)))
+
+
+def _exact_sum(site: Site, carries_out: range, operands: range, carries_in: range) -> Step:
+    """-x is ~x and a 1: so the sum of nothing but -0 carries."""
+    ones = sum(site.operands[k].negative for k in operands)
+    terms = [inverted_word(site, k) if site.operands[k].negative else word(site, k, "~") for k in operands]
+    came_in = [truth(site, k) for k in carries_in]
+    reads: list[Read] = [*([*terms, zero()])[:3], *(came_in + [always(False)] * 2)[:2], ones]
+    return LaneStep(site, integers.add_exactly, reads, [0, *([*carries_out, None, None])[:2]])
 
 
 def _sum_of_pairs(site: Site, terms: int) -> Step:
@@ -163,67 +140,5 @@ def _sum_of_pairs(site: Site, terms: int) -> Step:
         store(np.broadcast_to(outcome, (count,)), mask)
         for set_carry in carries:
             set_carry((total < first_term) | (outcome < total), mask)
-
-    return step
-
-
-def _sum(store: Setter, getters: list[Getter], carries_in: list[Getter]) -> Step:
-    if len(getters) == 2 and not carries_in:
-        get_a, get_b = getters
-
-        def step_two(mask: Mask) -> None:
-            store(get_a() + get_b(), mask)
-
-        return step_two
-
-    def step(mask: Mask) -> None:
-        total: Any = np.uint32(0)
-        for get in getters:
-            total = total + get()
-        for carry in carries_in:
-            total = total + carry()
-        store(total, mask)
-
-    return step
-
-
-def _two_terms(site: Site, store: Setter, carries_out: list[Setter], terms: list[int]) -> Step:
-    """a + b or a - b and its carry, in 32 bits."""
-    subtract = any(site.operands[k].negative for k in terms)
-    get_a, get_b = (site.raw(k) for k in sorted(terms, key=lambda k: site.operands[k].negative))
-    set_carry, *set_second = carries_out
-
-    def step(mask: Mask) -> None:
-        a, b = get_a(), get_b()
-        total = a - b if subtract else a + b
-        carry = a >= b if subtract else total < b
-        store(total, mask)
-        set_carry(carry, mask)
-        for never in set_second:
-            never(False, mask)
-
-    return step
-
-
-def _exact_sum(
-    site: Site, store: Setter, carries_out: list[Setter], terms: list[int], carries_in: list[Getter]
-) -> Step:
-    negatives = [k for k in terms if site.operands[k].negative]
-    inverted = [site.raw(k) for k in negatives]
-    upright = [site.source(k) for k in terms if k not in negatives]
-    ones = np.full(site.lanes.count, len(negatives), dtype=np.uint64)  # the 1 of each ~x + 1
-    ways_out = list(zip(carries_out, (_ONE_CARRY, _TWO_CARRIES), strict=False))
-
-    def step(mask: Mask) -> None:
-        total = ones
-        for get in upright:
-            total = total + get()
-        for get in inverted:
-            total = total + ~get()
-        for get in carries_in:
-            total = total + get()
-        store(total.astype(np.uint32), mask)
-        for set_carry, limit in ways_out:
-            set_carry(total > limit, mask)
 
     return step

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from gpuemu.isa.operands import immediate32
 from gpuemu.sass.machine.operands import Getter, Site
 
-WORD_BITS = np.uint32(32)
-
 
 def check(site: Site, k: int, decorations: str = "") -> None:
     """Refuse operand k if it carries a decoration other than those of `decorations`: - and ~."""
@@ -25,19 +23,6 @@ def integer(site: Site, k: int, decorations: str = "") -> Getter:
     """Operand k as uint32 lanes or scalar; refused if it carries a decoration not in `decorations`."""
     check(site, k, decorations)
     return site.source(k)
-
-
-def in_all_lanes(get: Getter, lanes: NDArray[Any], constant: bool) -> Getter:
-    """What `get` gives as the array `lanes`, filled at each call, or once if that is always the same."""
-    if constant:
-        lanes[...] = get()
-        return lambda: lanes
-
-    def copied() -> Any:
-        lanes[...] = get()
-        return lanes
-
-    return copied
 
 
 def pair(site: Site, k: int, decorations: str = "") -> Getter:
@@ -82,8 +67,3 @@ def parts(values: Any, kind: type[np.generic]) -> NDArray[Any]:
     """32-bit lanes (or one scalar) as [lane, part] of a narrower type, the lowest part first."""
     narrow = np.atleast_1d(np.asarray(values)).view(kind)
     return narrow.reshape(-1, 4 // np.dtype(kind).itemsize)
-
-
-def as_signed(values: Any) -> Any:
-    """The same bits as int32."""
-    return values.view(np.int32)

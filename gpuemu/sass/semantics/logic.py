@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.lane import integers
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import (
-    as_signed,
-    fixed_predicate,
-    immediate,
-    integer,
-    operand_count,
-    parts,
-)
-from gpuemu.sass.semantics.truth_tables import constant_input, function
+from gpuemu.sass.semantics.integer_operands import immediate, operand_count
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, constant, truth, word, zero
 
-_ALL = np.uint32(0xFFFFFFFF)
-_BYTE = np.arange(256, dtype=np.uint8)
-_REVERSED = np.packbits(np.unpackbits(_BYTE[:, None], axis=1)[:, ::-1], axis=1)[:, 0]
-_ONES = np.unpackbits(_BYTE[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-_TOP, _WRAP = np.uint32(32), np.uint32(31)
-_BYTES, _TOP_BYTE = np.array(0x01010101, dtype=np.uint32), np.array(24, dtype=np.uint32)
+
+def terms_of(table: int) -> int:
+    """A table of three bits, whose bit 4a + 2b + c is the value, as `integers.logic` takes it."""
+    found = [table >> (4 * (k & 1) + (k & 2) + (k >> 2)) & 1 for k in range(8)]
+    for step in (1, 2, 4):
+        for k in range(8):
+            if k & step:
+                found[k] ^= found[k ^ step]
+    return sum(bit << k for k, bit in enumerate(found))
+
+
+def without_input(table: int, which: int) -> int:
+    """The table of the function whose input `which` (0 for a) is always 0: it ignores that input."""
+    return sum(1 << k for k in range(8) if table >> (k & ~(4 >> which)) & 1)
 
 
 @semantics("LOP3", "ULOP3")
@@ -40,32 +37,14 @@ def lop3(site: Site) -> Step:
     table = immediate(site, at + 4)
     if not site.has("LUT") or table is None or not 0 <= table < 256:
         raise site.unsupported("this truth table")
-    sources = [integer(site, at + 1 + i) for i in range(3)]
     for i in range(3):
         if immediate(site, at + 1 + i) == 0:
-            table = constant_input(table, i, False)
-    compute = function(table)
-    get_a, get_b, get_c = sources
-    store = site.destination(at)
+            table = without_input(table, i)
+    reads: list[Read] = [word(site, at + 1), word(site, at + 2), word(site, at + 3)]
     if not with_predicate:
-
-        def step(mask: Mask) -> None:
-            store(compute(get_a(), get_b(), get_c()), mask)
-
-        return step
-    set_predicate, get_other = site.set_predicate(0), site.predicate(at + 5)
-    both = site.has("PAND")
-    alone = fixed_predicate(site, at + 5) is both  # true of PT with AND, of !PT with OR
-
-    def step_with_predicate(mask: Mask) -> None:
-        result = compute(get_a(), get_b(), get_c())
-        outcome = result != 0
-        if not alone:
-            outcome = outcome & get_other() if both else outcome | get_other()
-        store(result, mask)
-        set_predicate(outcome, mask)
-
-    return step_with_predicate
+        return LaneStep(site, integers.logic, [*reads, terms_of(table)], [0])
+    both = int(site.has("PAND"))
+    return LaneStep(site, integers.logic_predicate, [*reads, truth(site, at + 5), terms_of(table), both], [1, 0])
 
 
 _LOP_TABLES = {"AND": 0xC0, "OR": 0xFC, "XOR": 0x3C, "PASS_B": 0xCC}
@@ -78,9 +57,8 @@ def lop(site: Site) -> Step:
     operand_count(site, 3)
     if len(site.modifiers) != 1:
         raise site.unsupported("this form of logic")
-    compute = function(_LOP_TABLES[site.modifiers[0]])
-    store, get_a, get_b = site.destination(0), integer(site, 1, "~"), integer(site, 2, "~")
-    return lambda mask: store(compute(get_a(), get_b(), np.uint32(0)), mask)
+    terms = terms_of(_LOP_TABLES[site.modifiers[0]])
+    return LaneStep(site, integers.logic, [word(site, 1, "~"), word(site, 2, "~"), zero(), terms], [0])
 
 
 # -- bytes --------------------------------------------------------------------------------------------------
@@ -104,63 +82,19 @@ def prmt(site: Site) -> Step:
     """
     site.only(*_PRMT_MODES)
     operand_count(site, 4)
-    store, get_a, get_c = site.destination(0), integer(site, 1), integer(site, 3)
     selectors = _PRMT_MODES[site.modifiers[0]] if site.modifiers else None
     known = immediate(site, 2)
-    if known is None:
-        return _permute_by_lanes(site, selectors)
-    selector = known & 0xFFFF if selectors is None else selectors[known & 3]
-    nibbles = [selector >> 4 * i & 15 for i in range(4)]
-    halves = (nibbles[0], nibbles[1]), (nibbles[2], nibbles[3])
-    width = 2 if all(low < 8 and low % 2 == 0 and high == low + 1 for low, high in halves) else 1
-    kind: Any = np.uint16 if width == 2 else np.uint8
-    moves = [(i // width, n // width) for i, n in enumerate(nibbles) if i % width == 0]
-    count, of_a = site.lanes.count, 4 // width
-
-    def step(mask: Mask) -> None:
-        a, c = parts(get_a(), kind), parts(get_c(), kind)
-        result = np.empty(count, dtype=np.uint32)
-        out = result.view(kind).reshape(count, of_a)
-        for to, at in moves:
-            part = (a, c)[at // of_a % 2][:, at % of_a]
-            out[:, to] = part if at < 2 * of_a else part.view(np.int8) >> 7
-        store(result, mask)
-
-    return step
+    if selectors is None:
+        selector = word(site, 2)
+    elif known is not None:
+        selector = constant(selectors[known & 3])
+    else:
+        reads: list[Read] = [word(site, 1), word(site, 2), word(site, 3), *selectors]
+        return LaneStep(site, integers.permute_by_mode, reads, [0])
+    return LaneStep(site, integers.permute, [word(site, 1), selector, word(site, 3)], [0])
 
 
-def _permute_by_lanes(site: Site, selectors: tuple[int, ...] | None) -> Step:
-    """A selector that the code does not say."""
-    store, get_a, get_selector, get_c = site.destination(0), site.source(1), integer(site, 2), site.source(3)
-    count = site.lanes.count
-    table = None if selectors is None else np.array(selectors, dtype=np.uint32)
-    nibble = np.arange(0, 16, 4, dtype=np.uint32)[:, None]
-    words = np.empty((count, 2), dtype=np.uint32)
-    source = words.view(np.uint8).reshape(-1)
-    first = np.arange(0, 8 * count, 8, dtype=np.uint32)
-
-    def step(mask: Mask) -> None:
-        choice = np.broadcast_to(get_selector(), count)
-        if table is not None:
-            choice = table[choice & 3]
-        wanted = choice >> nibble & 15  # [byte of the result, lane]
-        words[:, 0], words[:, 1] = get_a(), get_c()
-        found = source.take((wanted & 7) + first)
-        signs = (found.view(np.int8) >> 7).view(np.uint8)
-        chosen = np.where(wanted > 7, signs, found)
-        store(np.ascontiguousarray(chosen.T).view(np.uint32)[:, 0], mask)
-
-    return step
-
-
-# -- bit fields ---------------------------------------------------------------------------------------------
-
-
-def _reduced(get: Getter, wrap: bool) -> Getter:
-    """A width modulo 32, or at most 32."""
-    if wrap:
-        return lambda: get() & _WRAP
-    return lambda: np.minimum(get(), _TOP)
+# -- bit fields and counts ----------------------------------------------------------------------------------
 
 
 @semantics("BMSK", "UBMSK")
@@ -168,15 +102,7 @@ def bmsk(site: Site) -> Step:
     """BMSK Rd, a, b: b ones from bit a upwards, as far as the word goes; .W takes both modulo 32."""
     site.only("W")
     operand_count(site, 3)
-    store = site.destination(0)
-    get_position, get_width = (_reduced(integer(site, k), site.has("W")) for k in (1, 2))
-
-    def step(mask: Mask) -> None:
-        position = get_position()
-        start = _ALL << position
-        store(start & ~(_ALL << position + get_width()), mask)
-
-    return step
+    return LaneStep(site, integers.mask_of, [word(site, 1), word(site, 2), int(site.has("W"))], [0])
 
 
 @semantics("SGXT", "USGXT")
@@ -184,21 +110,8 @@ def sgxt(site: Site) -> Step:
     """SGXT Rd, a, b: the low b bits of a, sign extended, with .U32 zero extended; .W takes b modulo 32."""
     site.only("W", "U32")
     operand_count(site, 3)
-    store, get, unsigned = site.destination(0), integer(site, 1), site.has("U32")
-    get_width = _reduced(integer(site, 2), site.has("W"))
-
-    def step(mask: Mask) -> None:
-        width = get_width()
-        if unsigned:
-            store(get() & ~(_ALL << width), mask)
-        else:
-            unused = as_signed(_TOP - width)
-            store((as_signed(get()) << unused >> unused).view(np.uint32), mask)
-
-    return step
-
-
-# -- bit counts ---------------------------------------------------------------------------------------------
+    how = [int(site.has("W")), int(not site.has("U32"))]
+    return LaneStep(site, integers.extend, [word(site, 1), word(site, 2), *how], [0])
 
 
 @semantics("POPC", "UPOPC")
@@ -206,15 +119,7 @@ def popc(site: Site) -> Step:
     """POPC Rd, a: how many bits are 1."""
     site.only()
     operand_count(site, 2)
-    store, get = site.destination(0), integer(site, 1, "~")
-
-    def step(mask: Mask) -> None:
-        ones = _ONES.take(np.atleast_1d(get()).view(np.uint8)).view(np.uint32)
-        ones *= _BYTES  # the highest byte gets the sum of all
-        ones >>= _TOP_BYTE
-        store(ones, mask)
-
-    return step
+    return LaneStep(site, integers.count_ones, [word(site, 1, "~")], [0])
 
 
 @semantics("BREV", "UBREV")
@@ -222,12 +127,7 @@ def brev(site: Site) -> Step:
     """BREV Rd, a: the bits in reverse order."""
     site.only()
     operand_count(site, 2)
-    store, get = site.destination(0), integer(site, 1, "~")
-
-    def step(mask: Mask) -> None:
-        store(_REVERSED.take(np.atleast_1d(get()).byteswap().view(np.uint8)).view(np.uint32), mask)
-
-    return step
+    return LaneStep(site, integers.reverse, [word(site, 1, "~")], [0])
 
 
 @semantics("FLO", "UFLO")
@@ -238,16 +138,5 @@ def flo(site: Site) -> Step:
     """
     site.only("U32", "SH")
     operand_count(site, 2)
-    store, get = site.destination(0), integer(site, 1, "~")
-    unsigned, distance = site.has("U32"), site.has("SH")
-
-    def step(mask: Mask) -> None:
-        values = get()
-        if not unsigned:
-            values = values ^ (as_signed(values) >> 31).view(np.uint32)
-        top = np.frexp(values.astype(np.float64))[1] - np.int32(1)  # -1 of 0
-        if distance:
-            top = np.where(top < 0, top, 31 - top)
-        store(np.asarray(top, dtype=np.int32).view(np.uint32), mask)
-
-    return step
+    how = [int(not site.has("U32")), int(site.has("SH"))]
+    return LaneStep(site, integers.leading_one, [word(site, 1, "~"), *how], [0])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.compiled.columns import MATRICES
 from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
@@ -26,6 +27,8 @@ from gpuemu.sass.machine.patterns import Place
 from gpuemu.sass.machine.spaces import Purpose, SharedSpace
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
+from gpuemu.sass.semantics.encoded_access import encoded_access
+from gpuemu.sass.semantics.lanewise import EncodedStep
 
 _ROW_BYTES = 16
 _ROWS = 8
@@ -118,7 +121,9 @@ def load_matrices(site: Site) -> Step:
         else:
             m.fragments[:, m.warps(place)] = m.matrices(rows)
 
-    return step
+    if site.modifiers[:2] not in (("16", "M88"), ("16", "MT88")):
+        return step
+    return EncodedStep(step, encoded_access(site, MATRICES, 1, 0, m.space, m.count | 8 * site.has("MT88")))
 
 
 @semantics("STSM")

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from gpuemu.isa.operands import immediate32
+from gpuemu.sass.lane import floats
 from gpuemu.sass.machine.lanes import Mask, any_lane
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.numbers.ieee import BFLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes
+from gpuemu.sass.semantics.lanewise import LaneStep, single
 
 _LEAST_NORMAL64 = 2.0**-1022
 
@@ -78,31 +80,34 @@ def _turns(x: Any, quarter: int) -> Any:
 
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "RCP": np.reciprocal,
-    "RSQ": lambda x: np.reciprocal(np.sqrt(x)),
-    "SQRT": np.sqrt,
     "LG2": np.log2,
     "EX2": np.exp2,
     "SIN": lambda x: _turns(x, 0),
     "COS": lambda x: _turns(x, 1),
     "TANH": np.tanh,
 }
-_HIGH_WORDS: dict[str, Callable[[Any], Any]] = {"RCP64H": _FUNCTIONS["RCP"], "RSQ64H": _FUNCTIONS["RSQ"]}
+_HIGH_WORDS: dict[str, Callable[[Any], Any]] = {
+    "RCP64H": np.reciprocal,
+    "RSQ64H": lambda x: np.reciprocal(np.sqrt(x)),
+}
+_LANE_FUNCTIONS = {"RCP": floats.reciprocal, "RSQ": floats.reciprocal_root, "SQRT": floats.root}
 _HALVES = ("F16", "BF16")
 
 
 @semantics("MUFU")
 def mufu(site: Site) -> Step:
     """MUFU.function Rd, a; under .F16 and .BF16 of a half of a register, into the low half of Rd."""
-    site.only(*_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
+    site.only(*_FUNCTIONS, *_LANE_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
     if site.has(*_HIGH_WORDS):
         return _high_word(site)
-    (name,) = (m for m in site.modifiers if m in _FUNCTIONS)
+    (name,) = (m for m in site.modifiers if m in _FUNCTIONS or m in _LANE_FUNCTIONS)
     if site.has(*_HALVES):
         return _half(site, name)
-    compute, flush = _FUNCTIONS[name], name != "TANH"
     if site.operands[1].suffixes:
         raise site.unsupported(f"the selection of {site.operands[1].text}")
+    if name in _LANE_FUNCTIONS:
+        return LaneStep(site, _LANE_FUNCTIONS[name], [single(site, 1)], [0])
+    compute, flush = _FUNCTIONS[name], name != "TANH"
     store, get = site.destination(0), site.float32(1)
 
     def step(mask: Mask) -> None:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import (
-    check,
-    immediate,
-    integer,
-    is_zero,
-    operand_count,
-    pair,
-    parts,
-)
+from gpuemu.sass.semantics.integer_operands import check, integer, operand_count, parts
+from gpuemu.sass.semantics.lanewise import LaneStep, Value, always, truth, wide_word, word, zero
 
-_BITS_OF_WORD = np.uint64(32)
 _NARROW: dict[str, type[np.generic]] = {"S8": np.int8, "U8": np.uint8, "S16": np.int16, "U16": np.uint16}
 
 
@@ -41,79 +32,22 @@ def imad(site: Site) -> Step:
     first = 2 if with_carry else 1
     extended = site.has("X")
     operand_count(site, first + 3 + extended)
-    carry_in = site.predicate(first + 3) if extended else None
+    carry = [truth(site, first + 3)] if extended else []
     if wide:
-        return _wide(site, first, with_carry, carry_in)
-    return _low(site, first, carry_in)
+        check(site, first + 2, "~" if extended else "" if with_carry else "-")
+        return _wide(site, first, wide_word(site, first + 2, "~" if extended else "-"), carry, with_carry)
+    values = [word(site, first, "-"), word(site, first + 1, "-"), word(site, first + 2, "~" if extended else "-")]
+    return LaneStep(site, integers.multiply_add_carry if extended else integers.multiply_add, [*values, *carry], [0])
 
 
-def _product(site: Site, first: int) -> Getter | None:
-    """The low word of the product of operands `first` and `first` + 1; None if it is 0."""
-    get_a, get_b = integer(site, first, "-"), integer(site, first + 1, "-")
-    if is_zero(site, first) or is_zero(site, first + 1):
-        return None
-    if immediate(site, first + 1) == 1:
-        return get_a
-    return lambda: get_a() * get_b()
-
-
-def _low(site: Site, first: int, carry_in: Getter | None) -> Step:
-    store = site.destination(0)
-    product = _product(site, first)
-    get_c = integer(site, first + 2, "~" if carry_in else "-")
-    addend = None if is_zero(site, first + 2) else get_c
-    terms = [get for get in (product, addend, carry_in) if get is not None]
-    if not terms:
-        return lambda mask: store(np.uint32(0), mask)
-    get_first, *rest = terms
-
-    def step(mask: Mask) -> None:
-        total = get_first()
-        for get in rest:
-            total = total + get()
-        store(total, mask)
-
-    return step
-
-
-def _full_product(site: Site, first: int) -> Getter | None:
-    """The 64 bits of the product as uint64 lanes or scalar; None if it is 0."""
-    get_a, get_b = integer(site, first), integer(site, first + 1)
-    if is_zero(site, first) or is_zero(site, first + 1):
-        return None
+def _wide(site: Site, first: int, addend: Value, carry: list[Value], with_carry: bool) -> Step:
+    """The product in 64 bits, and with .HI only the high word of what comes of it."""
+    reads = [word(site, first), word(site, first + 1), addend, *(carry or [always(False)])]
     if site.has("U32"):
-        return lambda: get_a().astype(np.uint64) * get_b().astype(np.uint64)
-    return lambda: (get_a().view(np.int32).astype(np.int64) * get_b().view(np.int32).astype(np.int64)).view(np.uint64)
-
-
-def _wide(site: Site, first: int, with_carry: bool, carry_in: Getter | None) -> Step:
-    product = _full_product(site, first)
-    decorations = "~" if carry_in else "" if with_carry else "-"
-    check(site, first + 2, decorations)
-    addend = None if is_zero(site, first + 2) else pair(site, first + 2, decorations)
-    set_carry = site.set_predicate(1) if with_carry else None
-    store = _high_word(site) if site.has("HI") else site.destination64(0)
-    zero = np.uint64(0)
-
-    def step(mask: Mask) -> None:
-        total = zero if product is None else product()
-        carry: Any = False
-        for get in (addend, carry_in):
-            if get is not None:
-                term = get()
-                total = total + term
-                if set_carry is not None:
-                    carry = carry | (total < term)
-        store(total, mask)
-        if set_carry is not None:
-            set_carry(carry, mask)
-
-    return step
-
-
-def _high_word(site: Site) -> Setter:
-    store = site.destination(0)
-    return lambda values, mask: store((values >> _BITS_OF_WORD).astype(np.uint32), mask)
+        function = integers.multiply_high if site.has("HI") else integers.multiply_wide
+        return LaneStep(site, function, reads, [0, 1 if with_carry else None])
+    function = integers.multiply_high_signed if site.has("HI") else integers.multiply_wide_signed
+    return LaneStep(site, function, reads, [0])
 
 
 @semantics("IMUL")
@@ -122,10 +56,8 @@ def imul(site: Site) -> Step:
     site.only("U32", "HI")
     operand_count(site, 3)
     if site.has("HI"):
-        store_high, full = _high_word(site), _full_product(site, 1)
-        return lambda mask: store_high(np.uint64(0) if full is None else full(), mask)
-    store, product = site.destination(0), _product(site, 1)
-    return lambda mask: store(np.uint32(0) if product is None else product(), mask)
+        return _wide(site, 1, zero(), [], False)
+    return LaneStep(site, integers.multiply_add, [word(site, 1, "-"), word(site, 2, "-"), zero()], [0])
 
 
 @semantics("IDP")

@@ -5,6 +5,7 @@ Every access is done, and seen by all lanes, when its instruction has been execu
 
 from __future__ import annotations
 
+from gpuemu.sass.compiled.columns import NOTHING, OP
 from gpuemu.sass.machine.addresses import address64
 from gpuemu.sass.machine.generic import in_window
 from gpuemu.sass.machine.lanes import Mask
@@ -12,6 +13,7 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
+from gpuemu.sass.semantics.lanewise import EncodedStep
 
 _KNOWN = {
     "MEMBAR": ("SC", "ALL", "CTA", "SM", "GPU", "SYS", "VC"),
@@ -29,7 +31,7 @@ _KNOWN = {
 def nothing(site: Site) -> Step:
     """MEMBAR, ERRBAR, FENCE, CCTL, CCTLL, LDGDEPBAR, DEPBAR: order, caches and waits, no values."""
     site.only(*_KNOWN[site.mnemonic])
-    return lambda mask: None
+    return EncodedStep(lambda mask: None, {OP: NOTHING})
 
 
 @semantics("QSPC")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.lane import floats
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import (
@@ -29,6 +30,7 @@ from gpuemu.sass.numbers.narrow import FP8_FLOATS, code_e4m3, code_e5m2
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import pair, words
+from gpuemu.sass.semantics.lanewise import LaneStep, single
 from gpuemu.sass.semantics.narrow_packing import NARROW, narrow_floats
 
 _FORMATS = {"F16": FLOAT16, "BF16": BFLOAT16, "E4M3": E4M3, "E5M2": E5M2, "TF32": TF32}
@@ -74,6 +76,10 @@ def f2fp(site: Site) -> Step:
     if len(forms) == 1 and (to in NARROW or kind in NARROW):
         return narrow_floats(site, to, kind, forms[0])
     match (to, kind, *forms):
+        case ("F16" | "BF16", "F32", "PACK_AB") if rounding_of(site) == "RN" and not site.has("SATFINITE"):
+            how = [int(site.has("RELU")), int(site.has("FTZ"))]
+            pack = floats.pack_brains if to == "BF16" else floats.pack_halves
+            return LaneStep(site, pack, [single(site, 1), single(site, 2), *how], [0])
         case ("F16" | "BF16", "F32", "PACK_AB"):
             return _pack(site, _converter(site, to), 16, None)
         case ("E4M3" | "E5M2", "F32", "PACK_AB_MERGE_C"):

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.lanes import Mask, whole_warps, write
-from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.integer_operands import as_signed, check, fixed_predicate, immediate, operand_count
-from gpuemu.sass.semantics.truth_tables import constant_input, function
-
-
-def _logic_input(site: Site, k: int) -> Getter:
-    """Operand k as bool lanes: a predicate, or with .SIGN whether a register is negative."""
-    operand = site.operands[k]
-    if operand.suffixes != ("SIGN",):
-        if operand.suffixes:
-            raise site.unsupported(f"the operand {operand.text}")
-        return site.predicate(k)
-    if operand.negative or operand.inverted or operand.absolute:
-        raise site.unsupported(f"the operand {operand.text}")
-    file, number = site.register(k)
-    lanes = as_signed(file[number])
-    if operand.negated:
-        return lambda: lanes >= 0
-    return lambda: lanes < 0
+from gpuemu.sass.semantics.integer_operands import check, immediate, operand_count
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, sign, truth
 
 
 @semantics("PLOP3", "UPLOP3")
@@ -37,34 +20,19 @@ def plop3(site: Site) -> Step:
     """
     site.only("LUT")
     operand_count(site, 7)
-    inputs = [_logic_input(site, k) for k in (2, 3, 4)]
-    get_a, get_b, get_c = inputs
-    outputs = []
-    for k, at_table in ((0, 5), (1, 6)):
-        table = immediate(site, at_table)
+    tables = [immediate(site, k) for k in (5, 6)]
+    inputs = []
+    for k in (2, 3, 4):
+        suffixes = site.operands[k].suffixes
+        if suffixes not in ((), ("SIGN",)):
+            raise site.unsupported(f"the operand {site.operands[k].text}")
+        inputs.append(sign(site, k) if suffixes else truth(site, k))
+    reads: list[Read] = [*inputs]
+    for table in tables:
         if table is None or not 0 <= table < 256:
             raise site.unsupported("this truth table")
-        for which in range(3):
-            value = None if site.operands[2 + which].suffixes else fixed_predicate(site, 2 + which)
-            if value is not None:
-                table = constant_input(table, which, value)
-        if fixed_predicate(site, k) is None:
-            outputs.append((site.set_predicate(k), _compute(table)))
-
-    def step(mask: Mask) -> None:
-        a, b, c = get_a(), get_b(), get_c()
-        results = [(set_predicate, compute(a, b, c)) for set_predicate, compute in outputs]
-        for set_predicate, result in results:
-            set_predicate(result, mask)
-
-    return step
-
-
-def _compute(table: int) -> Any:
-    if table in (0, 255):
-        value = np.bool_(table == 255)
-        return lambda a, b, c: value
-    return function(table)
+        reads.append(table)
+    return LaneStep(site, integers.predicate_logic, reads, [0, 1])
 
 
 def _mask(site: Site, k: int) -> int:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.compiled.columns import NOTHING, OP
+from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import Environment
-from gpuemu.sass.machine.lanes import WARP, Mask, write
+from gpuemu.sass.machine.lanes import CTA_ROW, WARP, Mask, write
 from gpuemu.sass.machine.memory import SHARED_WINDOW
-from gpuemu.sass.machine.operands import Getter, Site, Step
+from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep, Place, Value, constant, constant_pair
 
 _LOW = 0xFFFFFFFF
 _ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
@@ -20,10 +23,6 @@ _ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
 _TIMER = "SR_GLOBALTIMER"
 _CLOCKS = ("SR_CLOCK", _TIMER)
 """See Environment.now for their values."""
-
-
-def _fixed(value: Any) -> Getter:
-    return lambda: value
 
 
 def _thread_index(environment: Environment) -> dict[str, NDArray[np.uint32]]:
@@ -59,44 +58,38 @@ def _clock(environment: Environment, name: str) -> Callable[[], Any] | None:
     return None
 
 
-def _special_register(site: Site, name: str) -> Getter:
-    """A getter of 32 bits of a special register: lanes or scalar."""
+def _special_register(site: Site, name: str) -> Value:
+    """32 bits of a special register."""
     environment = site.environment
     lanes, launch = environment.lanes, environment.launch
     if name in _ZEROS:
-        return _fixed(np.uint32(0))
+        return constant(0)
     clock = _clock(environment, name)
     if clock is not None:
-        return lambda: np.uint32(clock() & _LOW)
+        return Value(lambda: np.uint32(clock() & _LOW), None)
     stem, _, axis = name.partition(".")
     if stem in ("SR_CTAID", "SR_NTID", "SR_NCTAID") and axis in ("X", "Y", "Z"):
         k = "XYZ".index(axis)
         if stem == "SR_CTAID":
-            return lambda: np.uint32(environment.cta[k])
-        return _fixed(np.uint32((launch.block if stem == "SR_NTID" else launch.grid)[k]))
-    if name in ("SR_TID.X", "SR_TID.Y", "SR_TID.Z"):
-        return _fixed(_thread_index(environment)[name])
-    if name.endswith("MASK"):
-        masks = _lane_masks(environment)
-        if name in masks:
-            return _fixed(masks[name])
+            return Value(lambda: np.uint32(environment.cta[k]), Place(CTA_ROW + k))
+        return constant((launch.block if stem == "SR_NTID" else launch.grid)[k])
+    arrays = {"SR_LANEID": lanes.lane, "SR_WARPID": lanes.warp}
+    # %warpid is bits 8 to 14 of SR_VIRTID; here it is the warp's number in its CTA
+    arrays |= {"SR_VIRTID": lanes.warp << np.uint32(8)} | _thread_index(environment) | _lane_masks(environment)
+    if name in arrays:
+        values = arrays[name]
+        return Value(lambda: values, Place(lanes.fixed_row(name, values)))
     match name:
         case "SR_CgaCtaId":
-            return lambda: np.uint32(environment.memory.rank)
+            return Value(lambda: np.uint32(environment.memory.rank), Place(-1))  # compiled code has no clusters
         case "SR_CgaSize":  # as words of bank 0 are placed: see machine/constant_banks
-            return _fixed(np.uint32(1))
+            return constant(1)
         case "SR_SWINHI":
-            return _fixed(np.uint32(SHARED_WINDOW >> 32))
+            return constant(SHARED_WINDOW >> 32)
         case "SR_SMEMSZ":
-            return _fixed(np.uint32(environment.shared_memory_size))
-        case "SR_LANEID":
-            return _fixed(lanes.lane)
-        case "SR_WARPID":
-            return _fixed(lanes.warp)
-        case "SR_VIRTID":  # %warpid is bits 8 to 14; here it is the warp's number in its CTA
-            return _fixed(lanes.warp << np.uint32(8))
+            return constant(environment.shared_memory_size)
         case "SR_VIRTCFG":  # %nwarpid is bits 8 to 15
-            return _fixed(np.uint32(environment.arch.sm.max_warps << 8))
+            return constant(environment.arch.sm.max_warps << 8)
     raise site.unsupported(f"the special register {name}")
 
 
@@ -104,16 +97,12 @@ def _special_register(site: Site, name: str) -> Getter:
 def s2r(site: Site) -> Step:
     """S2R Rd, SR and S2UR URd, SR: 32 bits of a special register."""
     site.only()
-    store, get = site.destination(0), _special_register(site, site.instruction.operands[1])
+    value = _special_register(site, site.instruction.operands[1])
     if site.mnemonic == "S2UR":
-        lanes = np.broadcast_to(get(), site.lanes.count).reshape(-1, WARP)
+        lanes = np.broadcast_to(value.get(), site.lanes.count).reshape(-1, WARP)
         if not site.is_uniform(0) or (lanes != lanes[:, :1]).any():
             raise site.unsupported("this form of S2UR")
-
-    def step(mask: Mask) -> None:
-        store(get(), mask)
-
-    return step
+    return LaneStep(site, integers.move, [value], [0])
 
 
 @semantics("B2R")
@@ -143,14 +132,15 @@ def cs2r(site: Site) -> Step:
     if clock is None and name not in ("SRZ", *(("SR_CgaSize",) if site.has("32") else ())):
         raise site.unsupported(f"the special register {name}")
     if site.has("32"):
-        store, get = site.destination(0), _special_register(site, name)
-        return lambda mask: store(get(), mask)
-    if clock is not None and not name.endswith("LO"):
+        return LaneStep(site, integers.move, [_special_register(site, name)], [0])
+    if clock is None:
+        return LaneStep(site, integers.move_pair, [constant_pair(0)], [0])
+    if not name.endswith("LO"):
         raise site.unsupported(f"64 bits from {name}")
     store = site.destination64(0)
 
     def step(mask: Mask) -> None:
-        store(np.uint64(0 if clock is None else clock()), mask)
+        store(np.uint64(clock()), mask)
 
     return step
 
@@ -170,9 +160,7 @@ def lepc(site: Site) -> Step:
         address = int(operands[1], 16)
     elif len(operands) != 1:
         raise site.unsupported("this form of LEPC")
-    store = site.destination64(0)
-    value = np.uint64(address)
-    return lambda mask: store(value, mask)
+    return LaneStep(site, integers.move_pair, [constant_pair(address)], [0])
 
 
 @semantics("RPCMOV")
@@ -195,4 +183,4 @@ def rpcmov(site: Site) -> Step:
 def nothing(site: Site) -> Step:
     """NOP, and PMTRIG, which tells a profiler that the instruction was reached."""
     site.only()
-    return lambda mask: None
+    return EncodedStep(lambda mask: None, {OP: NOTHING})

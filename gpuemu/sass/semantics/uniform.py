@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuemu.sass.compiled.columns import LEADER
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import check, operand_count
+from gpuemu.sass.semantics.lanewise import EncodedStep, encoded_values, raw_word, row_written
 
 
 @semantics("R2UR")
@@ -39,4 +41,7 @@ def r2ur(site: Site) -> Step:
             differs(others if before is None else others | before(), mask)
         store(np.repeat(leaders, WARP), mask)
 
-    return step
+    encoded = None
+    if differs is None:
+        encoded = encoded_values(LEADER, "u", [raw_word(site, first + 1)], [], "u", [row_written(site, first)])
+    return step if encoded is None else EncodedStep(step, encoded)

@@ -1,0 +1,302 @@
+"""Accesses to memory, in the text that Numba compiles (see `loops`).
+
+What is in any way unusual they leave to the executor, which knows what to say of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.compiled.columns import (
+    ALL_WRITTEN,
+    BUFFERS,
+    DATA,
+    GENERIC,
+    IN_GLOBAL,
+    IN_SHARED,
+    LAST_BUFFER,
+    LOAD,
+    LOCAL,
+    LOCAL_BYTES,
+    LOCAL_PITCH,
+    LOCAL_WINDOW,
+    MEMORY,
+    OFFSET,
+    OP,
+    PAIR,
+    ROW,
+    SCALE,
+    SHARED,
+    SHARED_BYTES,
+    SHARED_START,
+    SIGNED,
+    SIZE,
+    UNIFORM,
+    UNIFORM_PAIR,
+    WINDOW_BYTES,
+    WRITTEN,
+    ZERO_ROW,
+)
+from gpuemu.sass.compiled.registers import count_of
+
+peek16 = peek32 = peek64 = peek8 = poke16 = poke32 = poke64 = poke8 = None
+"""Of `lane.scalars`, or made by `source`."""
+_NONE = np.uint64(0)
+_LOW64 = np.uint64(0xFFFFFFFF)
+
+
+def add_pair(total: Any, file: Any, row: Any, pair: Any, first: Any, last: Any) -> None:
+    """Add a register, or a pair of them, to addresses."""
+    words = file[row, first:last]
+    for i in range(words.size):
+        total[i] += np.uint64(words[i])
+    if pair:
+        upper = file[row + 1, first:last]
+        for i in range(upper.size):
+            total[i] += np.uint64(upper[i]) << np.uint64(32)
+
+
+def find_addresses(code: Any, pc: Any, file: Any, at: Any, first: Any, last: Any) -> None:
+    """The address of each lane, as the instruction says it."""
+    uniform, memory = code[pc, UNIFORM], code[pc, MEMORY]
+    total, offset = at[first:last], np.uint64(code[pc, OFFSET])
+    for i in range(total.size):
+        total[i] = offset
+    if memory in (IN_GLOBAL, GENERIC):
+        add_pair(total, file, code[pc, ROW], code[pc, PAIR], first, last)
+        if uniform >= 0:
+            add_pair(total, file, uniform, code[pc, UNIFORM_PAIR], first, last)
+        return
+    words, scale = file[code[pc, ROW], first:last], np.uint64(code[pc, SCALE])
+    for i in range(words.size):
+        total[i] += np.uint64(words[i]) << scale
+    if uniform >= 0:
+        add_pair(total, file, uniform, False, first, last)
+    for i in range(total.size):
+        total[i] &= _LOW64
+
+
+def span(here: Any, at: Any) -> Any:
+    """The least and the greatest address of some lanes, and all bits that any of them has."""
+    least, most, bits = np.uint64(0xFFFFFFFFFFFFFFFF), _NONE, _NONE
+    for i in range(here.size):
+        address = at[i]
+        least = min(least, address if here[i] else np.uint64(0xFFFFFFFFFFFFFFFF))
+        most = max(most, address if here[i] else _NONE)
+        bits |= address if here[i] else _NONE
+    return least, most, bits
+
+
+def buffer_of(least: Any, most: Any, size: Any, buffers: Any, state: Any) -> Any:
+    """The buffer in which all addresses from `least` to `most` are, -1 for none."""
+    k = state[LAST_BUFFER]
+    for turn in range(state[BUFFERS] + 1):
+        if turn:
+            k = turn - 1
+        start, length = np.uint64(buffers[k, 0]), np.uint64(buffers[k, 1])
+        if least >= start and length >= size and most - start <= length - size:
+            state[LAST_BUFFER] = k
+            return k
+    return -1
+
+
+def point_global(here: Any, at: Any, size: Any, buffers: Any, state: Any) -> Any:
+    """Turn device addresses into those of the host; whether all are in buffers."""
+    least, most, bits = span(here, at)
+    if bits & (size - np.uint64(1)) or state[BUFFERS] == 0:
+        return False
+    k = buffer_of(least, most, size, buffers, state)
+    if k >= 0:
+        moved = np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
+        for i in range(at.size):
+            at[i] += moved
+        return True
+    for i in range(here.size):
+        if here[i]:
+            k = buffer_of(at[i], at[i], size, buffers, state)
+            if k < 0:
+                return False
+            at[i] += np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
+    return True
+
+
+def point_shared(here: Any, at: Any, size: Any, reads: Any, writes: Any, state: Any) -> Any:
+    """Turn places in shared memory into addresses of the host; whether all are there, and written where they are read.
+
+    Of a unit one byte must have been written: structures have bytes between their members.
+    """
+    _, most, bits = span(here, at)
+    length = np.uint64(state[SHARED_BYTES])
+    if bits & (size - np.uint64(1)) or length < size or most > length - size:
+        return False
+    if state[ALL_WRITTEN] == 0:
+        if reads and not known_written(here, at, size, state):
+            return False
+        if writes:
+            for i in range(here.size):
+                if here[i]:
+                    fill(state[WRITTEN] + np.int64(at[i]), size, np.uint64(0xFFFFFFFFFFFFFFFF))
+    for i in range(at.size):
+        at[i] += np.uint64(state[SHARED])
+    return True
+
+
+def fill(place: Any, size: Any, value: Any) -> None:
+    """Write a unit of `size` bytes, the value again and again where it is longer."""
+    if size == 4:
+        poke32(place, np.uint32(value))  # type: ignore[misc]
+    elif size == 1:
+        poke8(place, np.uint8(value))  # type: ignore[misc]
+    elif size == 2:
+        poke16(place, np.uint16(value))  # type: ignore[misc]
+    else:
+        poke64(place, value)  # type: ignore[misc]
+        if size == 16:
+            poke64(place + 8, value)  # type: ignore[misc]
+
+
+def known_written(here: Any, at: Any, size: Any, state: Any) -> Any:
+    """Whether of each unit of shared memory a byte has been written."""
+    for i in range(here.size):
+        if here[i]:
+            place = state[WRITTEN] + np.int64(at[i])
+            if size == 4:
+                found = np.uint64(peek32(place))  # type: ignore[misc]
+            elif size == 1:
+                found = np.uint64(peek8(place))  # type: ignore[misc]
+            elif size == 2:
+                found = np.uint64(peek16(place))  # type: ignore[misc]
+            else:
+                found = peek64(place)  # type: ignore[misc]
+                if size == 16:
+                    found |= peek64(place + 8)  # type: ignore[misc]
+            if found == 0:
+                return False
+    return True
+
+
+def point_local(here: Any, at: Any, size: Any, first: Any, state: Any) -> Any:
+    """Turn places in the lanes' own local memory into addresses of the host; whether all are there."""
+    _, most, bits = span(here, at)
+    length = np.uint64(state[LOCAL_BYTES])
+    if bits & (size - np.uint64(1)) or length < size or most > length - size:
+        return False
+    for i in range(at.size):
+        at[i] += np.uint64(state[LOCAL] + state[LOCAL_PITCH] * (first + i))
+    return True
+
+
+def point(
+    code: Any, pc: Any, here: Any, at: Any, buffers: Any, reads: Any, writes: Any, first: Any, last: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Turn the addresses of all lanes into those of the host; whether the access is one that needs no executor."""
+    size, memory = np.uint64(1) << np.uint64(code[pc, SIZE]), code[pc, MEMORY]
+    lanes, places = here[first:last], at[first:last]
+    if memory == GENERIC:
+        least, most, _ = span(lanes, places)
+        start = np.uint64(state[SHARED_START])
+        if most < np.uint64(state[LOCAL_WINDOW]):
+            memory = IN_GLOBAL
+        elif least >= start and most - start < np.uint64(state[WINDOW_BYTES]):
+            memory = IN_SHARED
+            for i in range(places.size):
+                places[i] -= start
+        else:
+            return False
+    if memory == IN_GLOBAL:
+        return point_global(lanes, places, size, buffers, state)
+    if memory == IN_SHARED:
+        return point_shared(lanes, places, size, reads, writes, state)
+    return point_local(lanes, places, size, first, state)
+
+
+def load(code: Any, pc: Any, file: Any, lanes: Any, places: Any, first: Any, last: Any) -> None:
+    """Read what the places point to."""
+    size, row = code[pc, SIZE], code[pc, DATA]
+    if row < 0:
+        return
+    target = file[row, first:last]
+    if size >= 2:
+        for k in range(1 << (size - 2)):
+            words = file[row + k, first:last]
+            for i in range(lanes.size):
+                if lanes[i]:
+                    words[i] = peek32(np.int64(places[i]) + 4 * k)  # type: ignore[misc]
+        return
+    unused = 56 if size == 0 else 48
+    for i in range(lanes.size):
+        if lanes[i]:
+            place = np.int64(places[i])
+            found = np.int64(peek8(place)) if size == 0 else np.int64(peek16(place))  # type: ignore[misc]
+            target[i] = np.uint32((found << unused) >> unused) if code[pc, SIGNED] else np.uint32(found)
+
+
+def store(code: Any, pc: Any, file: Any, lanes: Any, places: Any, first: Any, last: Any) -> None:
+    """Write to what the places point to; of lanes with the same place the last one is left."""
+    size, row = code[pc, SIZE], code[pc, DATA]
+    words = file[row if row >= 0 else ZERO_ROW, first:last]
+    if size == 2:
+        for i in range(lanes.size):
+            if lanes[i]:
+                poke32(np.int64(places[i]), words[i])  # type: ignore[misc]
+    elif size == 0:
+        for i in range(lanes.size):
+            if lanes[i]:
+                poke8(np.int64(places[i]), np.uint8(words[i]))  # type: ignore[misc]
+    elif size == 1:
+        for i in range(lanes.size):
+            if lanes[i]:
+                poke16(np.int64(places[i]), np.uint16(words[i]))  # type: ignore[misc]
+    else:
+        for i in range(lanes.size):
+            if lanes[i]:
+                for k in range(1 << (size - 2)):
+                    word = file[row + k, first + i] if row >= 0 else np.uint32(0)
+                    poke32(np.int64(places[i]) + 4 * k, word)  # type: ignore[misc]
+
+
+def access(
+    code: Any, pc: Any, file: Any, here: Any, at: Any, buffers: Any, first: Any, last: Any, state: Any,
+) -> Any:  # fmt: skip
+    """A load or a store; whether it has been done. Otherwise nothing has changed."""
+    find_addresses(code, pc, file, at, first, last)
+    loads = code[pc, OP] == LOAD
+    if not point(code, pc, here, at, buffers, loads, not loads, first, last, state):
+        return False
+    if loads:
+        load(code, pc, file, here[first:last], at[first:last], first, last)
+    else:
+        store(code, pc, file, here[first:last], at[first:last], first, last)
+    return True
+
+
+def load_matrices(
+    code: Any, pc: Any, file: Any, here: Any, lending: Any, at: Any, first: Any, last: Any, state: Any,
+) -> Any:  # fmt: skip
+    """LDSM; whether it has been done. Of the lanes only those that have the address of a row count."""
+    count, turned, row = code[pc, SIGNED] & 7, code[pc, SIGNED] >> 3, code[pc, DATA]
+    find_addresses(code, pc, file, at, first, last)
+    for w in range(first, last, 32):
+        lanes = count_of(here, w, w + 32)
+        if lanes not in (0, 32):
+            return False
+        for lane in range(32):
+            lending[w + lane] = lanes == 32 and lane < 8 * count
+    if not point_shared(lending[first:last], at[first:last], np.uint64(16), True, False, state):
+        return False
+    for w in range(first, last, 32):
+        if here[w] == 0:
+            continue
+        for k in range(count):
+            words, places = file[row + k, w : w + 32], at[w + 8 * k : w + 8 * k + 8]
+            for lane in range(32):
+                if turned:
+                    upper = 2 * (lane & 3)
+                    low_half = peek16(np.int64(places[upper]) + 2 * (lane >> 2))  # type: ignore[misc]
+                    high_half = peek16(np.int64(places[upper + 1]) + 2 * (lane >> 2))  # type: ignore[misc]
+                    words[lane] = np.uint32(low_half) | np.uint32(high_half) << np.uint32(16)
+                else:
+                    words[lane] = peek32(np.int64(places[lane >> 2]) + 4 * (lane & 3))  # type: ignore[misc]
+    return True

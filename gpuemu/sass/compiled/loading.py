@@ -1,0 +1,154 @@
+"""The compiled loops, from disk or from the compiler.
+
+A process loads them when it has executed enough that this pays. Where they are not on disk, a process of low priority
+compiles them beside an execution that is long enough; until that is done, the executor does everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuemu.base import cache
+from gpuemu.base.compiled import compiler
+from gpuemu.base.interrupts import follow, held
+from gpuemu.base.unaided import has_numba
+from gpuemu.sass.compiled import source
+from gpuemu.sass.compiled.columns import COLUMNS, LOOK_ROW, MOST_LOOK_ROWS, STATE_NUMBERS
+
+Loop = Callable[..., int]
+WORTH_LOADING = 40_000
+"""Steps of the executor that take about as long as Numba and the loops on disk take to load."""
+WORTH_COMPILING = 1_000_000
+"""Steps that take longer than the compiler takes."""
+_PATIENCE_S = 0.0
+
+
+@lru_cache
+def folder() -> Path:
+    """Where they are kept: under a name that tells their text and the compiler from all others."""
+    content = hashlib.sha256(compiler().encode() + source.text().encode())
+    return cache.cache_folder() / f"lanes-{content.hexdigest()[:16]}"
+
+
+def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str, Any]:
+    """What the loops are called with, by the names of `loops.run`; empty."""
+    lanes = 32 * (warps | 1)
+    return {
+        "code": np.zeros((instructions, COLUMNS), np.int64),
+        "file": np.zeros((rows, lanes), np.uint32),
+        "truths": np.zeros((16, lanes), np.uint8),
+        "active": np.zeros(lanes, np.uint8),
+        "here": np.zeros(lanes, np.uint8),
+        "at": np.zeros(lanes, np.uint64),
+        "lending": np.zeros(lanes, np.uint8),
+        "x": np.zeros((12, lanes), np.uint32),
+        "t": np.zeros((8, lanes), np.uint8),
+        "buffers": np.zeros((1, 3), np.int64),
+        "participants": np.zeros((18, 32 * warps), np.uint32),
+        "meetings": np.zeros((18, 32 * warps), np.int64),
+        "looks": np.zeros((looks, LOOK_ROW + MOST_LOOK_ROWS), np.int64),
+        "seen": np.zeros((looks, MOST_LOOK_ROWS, lanes), np.uint32),
+        "lookers": np.zeros((looks, lanes), np.uint8),
+        "state": np.zeros(STATE_NUMBERS, np.int64),
+        "exists": np.zeros(32 * warps, np.uint8),
+        "numbers": np.zeros(0, np.int64),
+        "steps": np.zeros(0, np.int64),
+    }
+
+
+@lru_cache
+def load() -> Loop:
+    """The loops; compiled where they are not on disk. Raises ImportError, OSError, TimeoutError."""
+    home = folder()
+    with cache.turn(home, most_s=_PATIENCE_S):
+        place, is_kept = cache.ready(home)
+        path = place / "loops.py"
+        if not is_kept:
+            path.write_text(source.text(), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(f"gpuemu_{home.name.replace('-', '_')}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        loop: Loop = module.run
+        loop(*arrays(1, 1, 1).values())
+        if not is_kept:
+            cache.keep(place, home)
+    return loop
+
+
+class Loops:
+    """Gives the loops to executions of this process when it has executed enough."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._loop: Loop | None = None
+        self._missing = not has_numba()
+        self._beside: subprocess.Popen[bytes] | None = None
+
+    def ask(self, steps: int) -> Loop | None:
+        """The loops, if they are there now. `steps`: how many the executor has taken since the last time."""
+        if self._loop is not None or self._missing:
+            return self._loop
+        self._steps += steps
+        if self._steps < WORTH_LOADING:
+            return None
+        if not cache.is_whole(folder()):
+            self._compile_beside()
+            return None
+        try:
+            self._loop = load()
+        except (ImportError, OSError, RuntimeError, TimeoutError):
+            self._missing = True
+        return self._loop
+
+    def _compile_beside(self) -> None:
+        if self._steps < WORTH_COMPILING or self._beside is not None:
+            return
+        if cache.refusal(folder()):
+            self._missing = True
+            return
+        command = [sys.executable, "-c", f"from gpuemu.sass.compiled import loading; loading.beside({os.getpid()})"]
+        quiet = subprocess.DEVNULL
+        with held():
+            self._beside = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+
+    def force(self) -> None:
+        """Have the loops now; whoever asks for them waits for the compiler. Raises as `load`."""
+        self._loop, self._missing = load(), False
+
+    def refuse(self) -> None:
+        """Do without."""
+        self._loop, self._missing = None, True
+
+    def forget(self) -> None:
+        """Begin again, as a new process."""
+        self.__init__()  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """The process that compiles is needed no longer."""
+        if self._beside is not None:
+            self._beside.kill()
+            self._beside.wait()
+            self._beside = None
+
+
+LOOPS = Loops()
+
+
+def beside(parent: int) -> None:
+    """In a process of its own: compile with low priority, and end with the parent."""
+    follow(parent)
+    if hasattr(os, "nice"):
+        os.nice(19)
+    load()

@@ -1,0 +1,233 @@
+"""Arithmetic, comparisons and conversions of one lane's float32 and float64.
+
+`flush`: subnormal operands and results are zeros of their sign (.FTZ). `saturate`: the result is clamped to [0, 1].
+Results are bits; every NaN of 32 bits has the hardware's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.lane.arrays import (
+    bits_of,
+    canonical,
+    double,
+    float_of,
+    flushed,
+    fused,
+    low,
+    opposite,
+    select,
+    signed,
+    single,
+    unsigned64,
+    whole,
+)
+from gpuemu.sass.lane.integers import joined
+
+_ZERO32, _ONE32 = np.float32(0), np.float32(1)
+_NAN32, _SIGN32, _FIELD32 = np.uint32(0x7FFFFFFF), np.uint32(0x80000000), np.uint32(0xFF)
+_LOWEST, _SIXTEEN, _ROUND_BF16, _TWENTY_THREE = np.uint32(0), np.uint32(16), np.uint32(0x7FFF), np.uint32(23)
+_NAN16 = np.uint32(0x7FFF)
+
+
+def _read(a: Any, flush: int) -> Any:
+    return flushed(a) if flush else a
+
+
+def _finished(x: Any, flush: int, saturate: int) -> Any:
+    x = _read(x, flush)
+    if saturate:
+        x = select(x > _ZERO32, select(x < _ONE32, x, _ONE32), _ZERO32)
+    return canonical(x)
+
+
+def float_add(a: Any, b: Any, flush: int, saturate: int) -> Any:
+    """a + b."""
+    return _finished(_read(a, flush) + _read(b, flush), flush, saturate)
+
+
+def float_multiply(a: Any, b: Any, flush: int, saturate: int) -> Any:
+    """a x b."""
+    return _finished(_read(a, flush) * _read(b, flush), flush, saturate)
+
+
+def float_multiply_add(a: Any, b: Any, c: Any, flush: int, saturate: int) -> Any:
+    """a x b + c, rounded once."""
+    return _finished(fused(_read(a, flush), _read(b, flush), _read(c, flush)), flush, saturate)
+
+
+def float_extreme(a: Any, b: Any, p: Any, flush: int, any_nan: int) -> Any:
+    """The smaller where p, else the larger; a number before NaN, unless `any_nan`; -0 is smaller than +0."""
+    x, y = _read(a, flush), _read(b, flush)
+    smaller = (x < y) | ((x == y) & (bits_of(x) >= _SIGN32))
+    chosen = select(smaller == p, x, y)
+    chosen = select(x != x, y, select(y != y, x, chosen))
+    if any_nan:
+        chosen = select(x != x, x, select(y != y, y, chosen))
+    return _finished(chosen, flush, 0)
+
+
+def float_extreme_sign(a: Any, b: Any, p: Any, x: Any, y: Any, flush: int, any_nan: int) -> Any:
+    """As `float_extreme`, with the sign flipped where those of the words x and y differ."""
+    chosen = float_extreme(a, b, p, flush, any_nan)
+    return canonical(float_of(low(chosen ^ low(low(x ^ y) & _SIGN32))))
+
+
+def float_choose(a: Any, b: Any, p: Any) -> Any:
+    """a where p, else b, bit for bit."""
+    return select(p, bits_of(a), bits_of(b))
+
+
+def float_compare(a: Any, b: Any, code: int) -> Any:
+    """A comparison: `code` has a bit for less, equal, greater and unordered."""
+    if code == 1:
+        return a < b
+    if code == 2:
+        return a == b
+    if code == 3:
+        return a <= b
+    if code == 4:
+        return a > b
+    if code == 6:
+        return a >= b
+    if code == 5:
+        return (a < b) | (a > b)
+    if code == 7:
+        return (a == a) & (b == b)
+    if code == 8:
+        return (a != a) | (b != b)
+    if code == 9:
+        return opposite(a >= b)
+    if code == 10:
+        return opposite((a < b) | (a > b))
+    if code == 11:
+        return opposite(a > b)
+    if code == 12:
+        return opposite(a <= b)
+    if code == 13:
+        return a != b
+    if code == 14:
+        return opposite(a < b)
+    if code == 15:
+        return (a == a) | (a != a)
+    return (a < b) & (a > b)
+
+
+def float_predicates(a: Any, b: Any, p: Any, code: int, way: int, flush: int) -> Any:
+    """A comparison joined with p, and its opposite joined with p."""
+    truth = float_compare(_read(a, flush), _read(b, flush), code)
+    return joined(truth, p, way), joined(opposite(truth), p, way)
+
+
+def float_truth(a: Any, b: Any, p: Any, code: int, way: int, flush: int, true: int) -> Any:
+    """`true` where a comparison, joined with p, holds, else 0."""
+    truth = joined(float_compare(_read(a, flush), _read(b, flush), code), p, way)
+    return select(truth, low(true), _LOWEST)
+
+
+def _exponent(a: Any) -> Any:
+    return signed(low(low(bits_of(a) >> _TWENTY_THREE) & _FIELD32))
+
+
+def needs_long_division(a: Any, b: Any, flush: int) -> Any:
+    """Whether a / b needs the slow division: see FCHK."""
+    top, bottom = _exponent(_read(a, flush)), _exponent(_read(b, flush))
+    apart = top - bottom
+    return (top < 26) | (top == 255) | (bottom < 1) | (bottom > 252) | (apart > 125) | (apart < -124)
+
+
+# -- conversions ----------------------------------------------------------------------------------------------
+
+
+def from_signed(a: Any) -> Any:
+    """The nearest float32 of a signed word."""
+    return bits_of(single(signed(a)))
+
+
+def from_unsigned(a: Any) -> Any:
+    """The nearest float32 of an unsigned word."""
+    return bits_of(single(a))
+
+
+def _integral(x: Any, mode: int) -> Any:
+    """A whole number: the nearest (even), or toward zero, minus or plus infinity by `mode`."""
+    if mode == 1:
+        return np.trunc(x)
+    if mode == 2:
+        return np.floor(x)
+    if mode == 3:
+        return np.ceil(x)
+    return np.rint(x)
+
+
+def to_integer(a: Any, mode: int, least: int, most: int, for_nan: int, flush: int) -> Any:
+    """A float as a whole number from `least` to `most`, both within 33 bits."""
+    x = double(_integral(_read(a, flush), mode))
+    nan = x != x
+    x = select(x < double(least), double(least), select(x > double(most), double(most), x))
+    return low(unsigned64(whole(select(nan, double(for_nan), x))))
+
+
+def to_integral(a: Any, mode: int, flush: int) -> Any:
+    """A float32 as a whole float32."""
+    return canonical(single(_integral(_read(a, flush), mode)))
+
+
+def narrow_brain(a: Any) -> Any:
+    """The bits of the nearest bfloat16, a tie to the even one."""
+    bits = bits_of(a)
+    odd = low(low(bits >> _SIXTEEN) & np.uint32(1))
+    return select(a != a, _NAN16, low(low(bits + odd + _ROUND_BF16) >> _SIXTEEN))
+
+
+def narrow_half(a: Any) -> Any:
+    """The bits of the nearest float16, a tie to the even one.
+
+    Below 2^-14 the steps are 2^-24: adding and taking away 1/2 leaves multiples of that, rounded to nearest.
+    """
+    bits = bits_of(a)
+    sign = low(low(bits & _SIGN32) >> _SIXTEEN)
+    size = low(bits & np.uint32(0x7FFFFFFF))
+    small = low(bits_of(single(float_of(size) + np.float32(0.5))) - np.uint32(0x3F000000))
+    odd = low(low(size >> np.uint32(13)) & np.uint32(1))
+    normal = low(low(size + odd + np.uint32(0xC8000FFF)) >> np.uint32(13))
+    narrow = select(size < np.uint32(0x38800000), small, normal)
+    narrow = select(size >= np.uint32(0x47800000), np.uint32(0x7C00), narrow)
+    return select(size > np.uint32(0x7F800000), _NAN16, low(narrow | sign))
+
+
+def _positive(x: Any, positive: int) -> Any:
+    return select(x <= _ZERO32, _ZERO32, x) if positive else x
+
+
+def pack_halves(a: Any, b: Any, positive: int, flush: int) -> Any:
+    """a above b, as float16; `positive`: negative numbers become 0."""
+    upper, lower = _positive(_read(a, flush), positive), _positive(_read(b, flush), positive)
+    return low(low(narrow_half(upper) << _SIXTEEN) | narrow_half(lower))
+
+
+def pack_brains(a: Any, b: Any, positive: int, flush: int) -> Any:
+    """As `pack_halves`, as bfloat16."""
+    upper, lower = _positive(_read(a, flush), positive), _positive(_read(b, flush), positive)
+    return low(low(narrow_brain(upper) << _SIXTEEN) | narrow_brain(lower))
+
+
+# -- functions --------------------------------------------------------------------------------------------------
+
+
+def reciprocal(a: Any) -> Any:
+    """1 / a."""
+    return _finished(single(np.float64(1) / double(flushed(a))), 1, 0)
+
+
+def root(a: Any) -> Any:
+    """The square root of a."""
+    return _finished(single(np.sqrt(double(flushed(a)))), 1, 0)
+
+
+def reciprocal_root(a: Any) -> Any:
+    """1 / the square root of a."""
+    return _finished(single(np.float64(1) / np.sqrt(double(flushed(a)))), 1, 0)

@@ -1,0 +1,36 @@
+"""CTAs that nobody records, executed by compiled loops several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.live_cta import Cta, Ended
+from gpuemu.sass.machine.recorder import Recorder
+
+_MOST = 256
+
+
+class Ahead:
+    """Takes CTAs out of a line, as far as none of them is `recorded`.
+
+    Twice as many the next time if all of them have ended, and fewer if the executor had to go on with one.
+    """
+
+    def __init__(
+        self, executor: CtaExecutor, recorder: Callable[[], Recorder], recorded: Container[int], budget: int
+    ):  # fmt: skip
+        self._executor, self._recorder, self._recorded, self._budget = executor, recorder, recorded, budget
+        self._most = 1
+
+    def __call__(self, line: Line) -> tuple[list[Ended], Cta | None]:
+        """The CTAs that have ended, and the next one, if that one has only begun."""
+        numbers = line.several(self._most, self._recorded)
+        if not numbers:
+            return [], None
+        ended, begun = self._executor.begin_ahead(numbers, self._recorder, self._budget)
+        for number in reversed(numbers[len(ended) + (begun is not None) :]):
+            line.put_in_front(number)
+        self._most = min(2 * self._most, _MOST) if len(ended) == len(numbers) else max(1, self._most // 4)
+        return ended, begun

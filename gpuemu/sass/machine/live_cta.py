@@ -1,0 +1,61 @@
+"""A CTA that has begun, with everything that is its own while others execute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gpuemu.sass.machine.cluster_state import Cluster
+from gpuemu.sass.machine.cta_barriers import CtaBarriers
+from gpuemu.sass.machine.groups import Convergence, Group
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.polls import Look, Looks
+from gpuemu.sass.machine.recorder import Recorder
+
+
+@dataclass(eq=False)
+class Cta:
+    """A CTA that has begun. `number` in the grid; `recorder`, and whether it takes the CTA down; `left`: warp
+    instructions until it is taken for endless, of `budget`.
+
+    Of one that is set aside: what its groups have looked at in vain, where the record has that again and again, and
+    everything that is its own.
+    """
+
+    number: int
+    recorder: Recorder
+    keep: bool
+    budget: int
+    left: int
+    looks: Looks
+    convergence: Convergence
+    barriers: CtaBarriers
+    turn: int = 0
+    groups: list[Group] = field(default_factory=list)
+    waits_for: list[Look] = field(default_factory=list)
+    repeats: list[tuple[int, int, int]] = field(default_factory=list)
+    put_away: tuple[Any, ...] = ()
+    seen: int = -1
+    """How much had changed in its cluster when it was set aside to wait for that; -1: it waits for something else."""
+    stuck_at: tuple[Site, int] | None = None
+    """Where, and a lane that waits."""
+    cluster: Cluster | None = None
+    rank: int = 0
+
+    @property
+    def executed(self) -> int:
+        """Its warp instructions so far, but for those of the group that goes now."""
+        return self.budget - self.left
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether something has changed in the cluster that it waits for."""
+        return self.cluster is not None and 0 <= self.seen != self.cluster.changes
+
+
+class Ended(NamedTuple):
+    """A CTA that nobody records and that has ended: its number, and its warp instructions."""
+
+    number: int
+    executed: int
+    keep: bool = False

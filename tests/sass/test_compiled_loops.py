@@ -1,0 +1,134 @@
+"""Compiled loops leave what NumPy leaves: bit for bit, with the same errors, and whoever listens hears the same."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.sass.compiled import loading
+from gpuemu.sass.machine.cta import CtaExecutor
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.trace.model import Instruction
+from tests.sass.harness import surroundings
+
+TOOLS = str(Path(__file__).resolve().parent.parent.parent / "tools")
+sys.path.insert(0, TOOLS)
+import example_kernels  # noqa: E402
+import random_programs  # noqa: E402
+
+sys.path.remove(TOOLS)
+PROGRAMS = 100
+LEFT = "36b7b35047738966"
+"""Of what the programs leave."""
+
+
+@pytest.fixture
+def loops() -> Iterator[None]:
+    """Compiled loops from the first instruction on."""
+    pytest.importorskip("numba")
+    loading.LOOPS.force()
+    yield
+    loading.LOOPS.forget()
+
+
+def test_random_programs_leave_what_they_always_left() -> None:
+    together = hashlib.sha256()
+    for seed in range(PROGRAMS):
+        together.update(random_programs.left_by(random_programs.Program(seed), "sm_90", False))
+    assert together.hexdigest()[:16] == LEFT
+
+
+@pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
+def test_loops_leave_what_numpy_leaves(loops: None, arch: str) -> None:
+    for seed in range(PROGRAMS):
+        random_programs.compared(seed, arch)
+
+
+ENDS = {
+    "LDG.E R0, [R4.64]\nEXIT": "load at 0x0",
+    "LDG.E.64 R0, [R20.64+0x4]\nEXIT": "a multiple of 8",
+    "STG.E [R20.64+0x1000], R0\nEXIT": "the end of the buffer",
+    "LDS R0, [R22]\nEXIT": "never written",
+    "STS [R22], R0\nLDS.64 R2, [R22+0x400]\nEXIT": "of shared memory",
+    "STL [R22+0x40], R0\nEXIT": "of local memory",
+    "IADD3 R0, R0, 0x1, RZ\nBRA 0x0\nEXIT": "over 5000 warp instructions",
+    "IADD3 R0, R0, 0x1, RZ": "no instruction behind it",
+}
+
+
+@pytest.mark.parametrize("sass", ENDS)
+def test_what_a_kernel_must_not_do_has_the_same_message(loops: None, sass: str) -> None:
+    """Also behind instructions that the loops have executed."""
+    errors = []
+    for compiled in (False, True):
+        files = Lanes(64)
+        memory = Memory(shared_bytes=1024, shared_base=0, local_bytes_per_lane=64, lanes=files)
+        start = memory.add_buffer("the buffer", np.zeros(4096, np.uint8))
+        environment = surroundings(f"MOV R22, 0x0\n{sass}", lanes=64, memory=memory, files=files)
+        executor = CtaExecutor(environment)
+        executor.compiled = compiled
+        cta = executor.begin(0, Recorder(files, environment.code), False, 5000)
+        files.registers[20], files.registers[21] = start & 0xFFFFFFFF, start >> 32
+        with pytest.raises(ExecutionError) as error:
+            executor.go_on(cta)
+        errors.append((str(error.value), executor.instructions_of(cta), environment.clock))
+    assert errors[0] == errors[1]
+    assert ENDS[sass] in errors[1][0]
+
+
+@pytest.mark.parametrize("name", ["transpose_v4", "matmul_plain", "v5_swizzle", "gemm_tile_swizzled"])
+def test_a_launch_leaves_and_records_the_same(loops: None, name: str) -> None:
+    """CTAs that nobody records end in the loops; those that are recorded have the same trace."""
+    example = next(e for e in example_kernels.EXAMPLES if e.kernel == name)
+    found = []
+    for compiled in (False, True):
+        if compiled:
+            loading.LOOPS.force()
+        else:
+            loading.LOOPS.forget()
+        args, *_ = example.arguments()
+        trace = gpuemu.trace_kernel(
+            example_kernels.SOURCES / example.source, name, 6, example.block, example.dynamic_shared_bytes, args,
+            arch="sm_90", ctas=[2],
+        )  # fmt: skip
+        paths = [warp.path.tolist() for warp in trace.warps]
+        arrays = [a.tobytes() for a in args if isinstance(a, np.ndarray)]
+        found.append((arrays, paths, trace.addresses.tobytes()))
+    assert found[0] == found[1]
+
+
+def test_ctas_that_end_in_the_loops_count(loops: None) -> None:
+    """Warp instructions, the clock and the work of each CTA are those of the executor."""
+    sass = "S2R R0, SR_CTAID.X\nS2R R2, SR_TID.X\nIMAD.SHL.U32 R2, R2, 0x4, RZ\nSTS [R2], R0\nLDS R1, [R2]\nEXIT"
+    counts = []
+    for compiled in (False, True):
+        files = Lanes(64)
+        memory = Memory(shared_bytes=256, shared_base=0, local_bytes_per_lane=0, lanes=files)
+        environment = surroundings(sass, lanes=64, memory=memory, files=files, grid=(3, 2, 2))
+        executor = CtaExecutor(environment)
+        executor.compiled = compiled
+
+        def recorder(files: Lanes = files, code: tuple[Instruction, ...] = environment.code) -> Recorder:
+            return Recorder(files, code)
+
+        executor.go_on(executor.begin(0, recorder(), False, 1000))
+        ended, begun = executor.begin_ahead([1, 2, 5, 11], recorder, 1000)
+        assert begun is None
+        if not compiled:
+            assert ended == []
+            for number in (1, 2, 5, 11):
+                executor.go_on(executor.begin(number, recorder(), False, 1000))
+        else:
+            assert [(one.number, one.executed) for one in ended] == [(n, 12) for n in (1, 2, 5, 11)]
+        assert files.registers[1].tolist() == [11 % 3] * 64
+        counts.append((executor.instructions(), environment.clock))
+    assert counts[0] == counts[1] == (60, 30)

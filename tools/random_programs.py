@@ -1,0 +1,222 @@
+"""Random programs of machine code, executed by NumPy and by compiled loops: python tools/random_programs.py 2000
+
+Each program is integer and float arithmetic, comparisons, logic, conversions, shuffles, votes and accesses to global,
+shared and local memory, under guards, with branches that lanes take differently and a loop. Registers begin with random
+bits, small numbers and the special floats. The tool compares all registers, predicates and memory, and prints a hash of
+what each architecture's programs left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from gpuemu.sass.compiled import loading  # noqa: E402
+from gpuemu.sass.machine.cta import CtaExecutor  # noqa: E402
+from gpuemu.sass.machine.environment import ExecutionError  # noqa: E402
+from gpuemu.sass.machine.lanes import Lanes  # noqa: E402
+from gpuemu.sass.machine.memory import Memory  # noqa: E402
+from gpuemu.sass.machine.recorder import Recorder  # noqa: E402
+from tests.sass.harness import surroundings  # noqa: E402
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+SHARED_BYTES, LOCAL_BYTES, BUFFER_BYTES, BUDGET = 2048, 64, 8192, 20_000
+GLOBAL, SHARED, LOCAL, COUNTER = 20, 22, 23, 24
+"""Registers of addresses, and of the loop, which the programs do not write."""
+SPECIAL = (0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x00800000,
+           0x7F7FFFFF, 0xFFFFFFFF, 0x7FFFFFFF, 0x4F000000, 31, 32, 33, 0x33800000, 0x387FE000, 0x477FF000)  # fmt: skip
+FORMS = (
+    "IADD3 {d}, {sn}, {in}, {sn}", "IADD3 {d}, {q}, {sn}, {in}, {sn}", "IADD3 {d}, {q}, {q}, {sn}, {in}, {sn}",
+    "IADD3.X {d}, {si}, {ii}, {si}, {p}, {p}", "IMAD {d}, {s}, {i}, {sn}", "IMAD.WIDE {e}, {s}, {i}, {w}",
+    "IMAD.WIDE.U32 {e}, {s}, {i}, {w}", "IMAD.HI.U32 {d}, {s}, {i}, {w}", "IMAD.HI {d}, {s}, {i}, {w}",
+    "IMAD.MOV.U32 {d}, RZ, RZ, {i}", "IMAD.SHL.U32 {d}, {s}, 0x8, RZ",
+    "LOP3.LUT {d}, {s}, {i}, {s}, 0x{byte:02x}, !PT", "LOP3.LUT {q}, {d}, {s}, {i}, {s}, 0x{byte:02x}, {p}",
+    "SHF.L.U32 {d}, {s}, {i}, RZ", "SHF.R.S32.HI {d}, RZ, {i}, {s}", "SHF.R.U64 {d}, {s}, {i}, {s}",
+    "SHF.L.U64.HI {d}, {s}, {i}, {s}", "SHF.R.W.U32 {d}, {s}, {s}, {s}", "SHF.L.W.U32.HI {d}, {s}, {s}, {s}",
+    "LEA {d}, {sn}, {in}, {five}", "LEA {d}, {q}, {sn}, {in}, {five}", "LEA.HI {d}, {s}, {in}, {s}, {five}",
+    "LEA.HI.SX32 {d}, {s}, {in}, {five}", "LEA.HI.X {d}, {si}, {i}, {s}, {five}, {p}", "MOV {d}, {i}",
+    "SEL {d}, {s}, {i}, {p}", "PRMT {d}, {s}, {i}, {s}", "POPC {d}, {si}", "BREV {d}, {si}", "FLO.U32 {d}, {si}",
+    "FLO {d}, {s}", "FLO.U32.SH {d}, {s}", "BMSK {d}, {s}, {i}", "SGXT {d}, {s}, {i}", "SGXT.U32 {d}, {s}, {five}",
+    "IABS {d}, {s}", "IMNMX {d}, {s}, {i}, {p}", "IMNMX.U32 {d}, {s}, {i}, {p}",
+    "ISETP.{c}.{b} {q}, PT, {s}, {i}, {p}", "ISETP.{c}.U32.{b} {q}, PT, {s}, {i}, {p}",
+    "ISETP.{c}.U32.{b}.EX {q}, PT, {s}, {i}, {p}, {p}", "ISETP.{c}.{b}.EX {q}, PT, {s}, {i}, {p}, {p}",
+    "PLOP3.LUT {q}, {q}, {p}, {p}, {p}, 0x{byte:02x}, 0x{byte:02x}", "FADD {d}, {f}, {g}", "FADD.FTZ {d}, {f}, {g}",
+    "FMUL {d}, {f}, {g}", "FMUL.FTZ {d}, {f}, {g}", "FFMA {d}, {f}, {g}, {f}", "FFMA.FTZ {d}, {f}, {g}, {f}",
+    "FFMA.SAT {d}, {f}, {g}, {f}", "FADD.FTZ.SAT {d}, {f}, {g}", "FMNMX {d}, {f}, {g}, {p}",
+    "FMNMX.FTZ {d}, {f}, {g}, {p}", "FMNMX.NAN {d}, {f}, {g}, {p}", "FSEL {d}, {f}, {g}, {p}",
+    "FSETP.{fc}.{b} {q}, {q}, {f}, {g}, {p}", "FSETP.{fc}.FTZ.{b} {q}, PT, {f}, {g}, {p}",
+    "FSET.BF.{fc}.{b} {d}, {f}, {g}, {p}", "FCHK {q}, {f}, {g}", "MUFU.RCP {d}, {f}", "MUFU.RSQ {d}, {f}",
+    "MUFU.SQRT {d}, {f}", "I2F {d}, {s}", "I2F.U32 {d}, {s}", "F2I {d}, {f}", "F2I.TRUNC.NTZ {d}, {f}",
+    "F2I.U32.FLOOR.NTZ {d}, {f}", "F2I.FTZ.CEIL {d}, {f}", "FRND.TRUNC {d}, {f}", "FRND {d}, {f}",
+    "F2FP.PACK_AB {d}, {f}, {g}", "F2FP.BF16.PACK_AB {d}, {f}, {g}", "S2R {d}, SR_TID.X",
+    "SHFL.{sh} {q}, {d}, {s}, {five}, 0x1f", "SHFL.{sh} {q}, {d}, {s}, {s}, 0x181f", "VOTE.ANY {d}, {q}, {p}",
+    "VOTE.ALL {q}, {p}", "VOTE.EQ {q}, {p}", "R2UR {u}, {s}", "UIADD3 {u}, {us}, {us}, URZ",
+    "ULOP3.LUT {u}, {us}, {us}, {us}, 0x{byte:02x}, !UPT", "USHF.L.U32 {u}, {us}, 0x3, URZ", "UMOV {u}, 0x1234",
+    "IADD3 {d}, {s}, {us}, RZ", "LDG.E {d}, [R20.64+{off4}]", "LDG.E.64 {e}, [R20.64]", "LDG.E.128 {v}, [R20.64]",
+    "LDG.E.U8 {d}, [R20.64+{b16}]", "LDG.E.S16 {d}, [R20.64+0x2]", "STG.E [R20.64+{off4}], {s}",
+    "STG.E.U8 [R20.64+{b16}], {s}", "STG.E.64 [R20.64], {w}", "LDS {d}, [R22+{off4}]", "LDS.U8 {d}, [R22+{b16}]",
+    "LDS.64 {e}, [R22]", "LDS.128 {v}, [R22]", "STS [R22+{off4}], {s}", "STS.64 [R22], {w}", "STS.U16 [R22+0x2], {s}",
+    "LDL {d}, [R23+{off4}]", "STL [R23+{off4}], {s}", "LD.E {d}, [R20.64+{off4}]", "ST.E [R20.64+{off4}], {s}", "NOP",
+)  # fmt: skip
+
+
+class Program:
+    """A program by its seed: its text, and what registers and memory hold before it."""
+
+    def __init__(self, seed: int):
+        self._chance = random.Random(seed)
+        self._labels = 0
+        self.lanes = self._chance.choice((32, 64, 96, 48))
+        self.zero_shared = seed % 2 == 0
+        numbers = np.random.default_rng(seed)
+        self.registers = numbers.integers(0, 1 << 32, (16, self.lanes), np.uint32)
+        few = numbers.integers(0, 4, self.registers.shape)
+        self.registers[few == 1] = numbers.choice(np.array(SPECIAL, np.uint32), int((few == 1).sum()))
+        self.registers[few == 2] = numbers.integers(0, 40, int((few == 2).sum()), np.uint32)
+        self.buffer = numbers.integers(0, 256, BUFFER_BYTES, np.uint8)
+        lines = [
+            "STS.128 [R22], R0",
+            *self._body(20, 2),
+            "BAR.SYNC 0x0",
+            *self._body(20, 2),
+            "@P1 EXIT",
+            *self._body(8, 1),
+        ]
+        places: dict[str, int] = {}
+        code: list[str] = []
+        for line in [*lines, "EXIT"]:
+            if line.startswith("L"):
+                places[line] = 16 * len(code)
+            if not line.startswith("L") or line[1].isalpha():
+                code.append(line)
+        self.text = "\n".join(
+            f"{16 * k:04x}: {re.sub(r'L[0-9]+', lambda found: hex(places[found[0]]), line)}"
+            for k, line in enumerate(code)
+        )
+
+    def _label(self) -> str:
+        self._labels += 1
+        return f"L{self._labels}"
+
+    def _body(self, count: int, depth: int) -> list[str]:
+        """Instructions; with branches inside of each other up to a depth."""
+        lines: list[str] = []
+        for _ in range(self._chance.randint(1, count)):
+            kind = self._chance.random()
+            if depth and kind < 0.08:
+                other, end, barrier = self._label(), self._label(), f"B{depth}"
+                lines += [f"BSSY {barrier}, {end}", f"{self._guard(True)} BRA {other}", *self._body(6, depth - 1)]
+                lines += [f"BRA {end}", other, *self._body(6, depth - 1), end, f"BSYNC {barrier}"]
+            elif depth == 2 and kind < 0.13:
+                again = self._label()
+                lines += [f"MOV R{COUNTER}, {hex(self._chance.randint(1, 4))}", again, *self._body(8, 1)]
+                lines += [f"IADD3 R{COUNTER}, R{COUNTER}, -0x1, RZ", f"ISETP.NE.AND P6, PT, R{COUNTER}, RZ, PT"]
+                lines.append(f"@P6 BRA {again}")
+            else:
+                lines.append(f"{self._guard(False)} {self._instruction()}".strip())
+        return lines
+
+    def _guard(self, always: bool) -> str:
+        if not always and self._chance.random() < 0.6:
+            return ""
+        return f"@{self._chance.choice(('', '!'))}P{self._chance.randint(0, 5)}"
+
+    def _instruction(self) -> str:
+        chance = self._chance
+        form = chance.choice(FORMS)
+
+        def register() -> str:
+            return "RZ" if chance.random() < 0.08 else f"R{chance.randint(0, 15)}"
+
+        def word(signs: str) -> str:
+            return f"{chance.choice(('', *signs))}{register()}"
+
+        def or_number(signs: str) -> str:
+            return word(signs) if chance.random() < 0.7 else hex(chance.choice((chance.getrandbits(32), *SPECIAL)))
+
+        def single() -> str:
+            inside = register()
+            return chance.choice(("{}", "-{}", "|{}|", "-|{}|")).format(inside)
+
+        names = {
+            "d": lambda: f"R{chance.randint(0, 15)}", "e": lambda: f"R{2 * chance.randint(0, 7)}",
+            "v": lambda: f"R{4 * chance.randint(0, 3)}", "w": lambda: f"R{2 * chance.randint(0, 7)}",
+            "s": lambda: word(""), "sn": lambda: word("-"), "si": lambda: word("~"),
+            "i": lambda: or_number(""), "in": lambda: or_number("-"), "ii": lambda: or_number("~"),
+            "f": single, "g": lambda: single() if chance.random() < 0.7 else chance.choice(("1.5", "-0.25", "+INF")),
+            "p": lambda: chance.choice(("PT", "!PT", f"P{chance.randint(0, 5)}", f"!P{chance.randint(0, 5)}")),
+            "q": lambda: f"P{chance.randint(0, 5)}", "u": lambda: f"UR{chance.randint(4, 7)}",
+            "us": lambda: f"UR{chance.randint(4, 7)}", "byte": lambda: chance.randint(0, 255),
+            "five": lambda: hex(chance.randint(0, 31)), "b16": lambda: hex(chance.randint(0, 15)),
+            "off4": lambda: hex(4 * chance.randint(0, 3)),
+            "c": lambda: chance.choice(("LT", "EQ", "LE", "GT", "NE", "GE")),
+            "b": lambda: chance.choice(("AND", "OR", "XOR")),
+            "sh": lambda: chance.choice(("IDX", "UP", "DOWN", "BFLY")),
+            "fc": lambda: chance.choice(("LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "NEU", "GEU")),
+        }  # fmt: skip
+        return re.sub(r"\{(\w+)(?::02x)?\}", lambda found: _text(names[found[1]]()), form)
+
+
+def _text(value: Any) -> str:
+    return f"{value:02x}" if isinstance(value, int) else str(value)
+
+
+def left_by(program: Program, arch: str, loops: bool) -> bytes:
+    """All that a program leaves in registers, predicates and memory, or the error that ends it."""
+    files = Lanes(program.lanes)
+    memory = Memory(
+        shared_bytes=SHARED_BYTES, shared_base=0, local_bytes_per_lane=LOCAL_BYTES, lanes=files,
+        zero_shared=program.zero_shared,
+    )  # fmt: skip
+    buffer = program.buffer.copy()
+    start = memory.add_buffer("the buffer", buffer)
+    environment = surroundings(program.text, lanes=program.lanes, arch=arch, memory=memory, files=files)
+    executor = CtaExecutor(environment)
+    executor.compiled = loops
+    cta = executor.begin(0, Recorder(files, environment.code), False, BUDGET)
+    thread = files.thread.astype(np.uint64)
+    files.registers[:16, : program.lanes] = program.registers
+    for register, values in ((GLOBAL, np.uint64(start) + 32 * thread), (SHARED, 16 * thread), (LOCAL, 0 * thread)):
+        files.registers[register] = values.astype(np.uint32)
+    files.registers[GLOBAL + 1] = start >> 32
+    try:
+        executor.go_on(cta)
+    except ExecutionError as error:
+        return str(error).encode()
+    found = [files.registers[:26], files.predicates[:6], files.uniform_registers[:10], buffer, memory.shared[1]]
+    return b"".join(part.tobytes() for part in [*found, memory.local[1]])
+
+
+def compared(seed: int, arch: str) -> str:
+    """The hash of what a program leaves. Raises AssertionError where compiled loops leave something else."""
+    program = Program(seed)
+    plain, looped = left_by(program, arch, False), left_by(program, arch, True)
+    assert plain == looped, f"program {seed} on {arch}:\n{program.text}"
+    return hashlib.sha256(plain).hexdigest()
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("programs", type=int, nargs="?", default=2000)
+    programs = parser.parse_args().programs
+    loading.LOOPS.force()
+    for arch in ARCHITECTURES:
+        together = hashlib.sha256()
+        for seed in range(programs):
+            together.update(compared(seed, arch).encode())
+        print(f"{arch}: {programs:,} programs, {together.hexdigest()[:16]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
