@@ -133,8 +133,8 @@ def _compiled(
     rows: Index | None,
 ) -> Registers:
     """D of floats by compiled code: registers [warps, registers, 32]."""
-    # Compiled code takes what it could write to: a view that may only be read is copied.
-    registers = [np.require(x.swapaxes(0, 1), None, ("C", "W")).reshape(x.shape[1], -1) for x in operands]
+    # Compiled code takes what it could write to, so that even what lies right is copied.
+    registers = [x.swapaxes(0, 1).copy().reshape(x.shape[1], -1) for x in operands]
     sums, pairs = sums_of(numerics, mode), 32 // mode.c.element_bits
     d = np.empty((mode.c.registers, pairs * registers[2].shape[1]), dtype=np.float32)
     forms = _forms(mode.a_type, mode.b_type, mode.accumulator)
