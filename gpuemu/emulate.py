@@ -96,6 +96,6 @@ def _stuck_problem(trace: Trace, cta: int, warp: int, index: int, arrivals: int)
     instruction = trace.code[index]
     return Problem(
         trace.file, instruction.line, f"code at {instruction.offset:#06x}",
-        f"warp {warp} of CTA {cta} waiting at {instruction} for ever, with {arrivals} arrived",
-        "every warp that the barrier counts must reach it",
+        f"warp {warp} of CTA {cta} waits forever at {instruction}, with {arrivals} arrived",
+        "Every warp that the barrier counts must reach it",
     )  # fmt: skip

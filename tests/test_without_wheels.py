@@ -31,12 +31,12 @@ from gpuemu.cli.main import main
 main()
 """
 SAID = {
-    "nvidia-cuda-nvdisasm": f"error: nvdisasm: found no such tool; {CUDA_TOOLS}",
-    "nvidia-cuda-nvrtc": f"error: nvrtc: found no such tool; {CUDA_TOOLS}",
-    "nvidia-cuda-runtime": f"error: the headers of nvidia-cuda-runtime: found no such tool; {CUDA_TOOLS}",
-    "nvidia-cuda-crt": f"error: the headers of nvidia-cuda-crt: found no such tool; {CUDA_TOOLS}",
-    "nvidia-cuda-cccl": f"error: the headers of nvidia-cuda-cccl: found no such tool; {CUDA_TOOLS}",
-    "pyelftools": f"error: pyelftools, which reads machine code: found no such tool; {INSTALL} brings it",
+    "nvidia-cuda-nvdisasm": f"error: nvdisasm: not installed; {CUDA_TOOLS}",
+    "nvidia-cuda-nvrtc": f"error: nvrtc: not installed; {CUDA_TOOLS}",
+    "nvidia-cuda-runtime": f"error: the headers of nvidia-cuda-runtime: not installed; {CUDA_TOOLS}",
+    "nvidia-cuda-crt": f"error: the headers of nvidia-cuda-crt: not installed; {CUDA_TOOLS}",
+    "nvidia-cuda-cccl": f"error: the headers of nvidia-cuda-cccl: not installed; {CUDA_TOOLS}",
+    "pyelftools": f"error: pyelftools, which reads machine code: not installed; {INSTALL} brings it",
 }
 """What a .cu gets without a wheel."""
 

@@ -107,7 +107,7 @@ def build(
     """
     digits = arch.removeprefix("sm_").rstrip("af")
     if not digits.isdigit():
-        raise BuildError(f"'{arch}' is no architecture; one such as sm_90 is right")
+        raise BuildError(f"'{arch}' is no architecture, expected one such as sm_90")
     capability = int(digits)
     kernels = [kernel for kernel in kernels_for(capability) if only is None or kernel.name in only]
     units = units_of(kernels)

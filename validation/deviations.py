@@ -42,10 +42,10 @@ def read_page(path: Path = PAGE) -> list[Deviation]:
         if not line.startswith("|") or cells[0] in ("id", "") or set(cells[0]) <= {"-", ":"}:
             continue
         if len(cells) != 5:
-            raise PageError(f"{path.name}:{number}: {len(cells)} cells; 5 are right")
+            raise PageError(f"{path.name}:{number}: {len(cells)} cells, expected 5")
         error = cells[3].removesuffix("%").strip()
         if cells[4] not in _STATUSES or not error.replace(".", "", 1).isdigit():
-            raise PageError(f"{path.name}:{number}: '{cells[3]}', '{cells[4]}'; such as '8 %', 'open' is right")
+            raise PageError(f"{path.name}:{number}: '{cells[3]}', '{cells[4]}', expected such as '8 %', 'open'")
         patterns = tuple(pattern.strip("`") for pattern in cells[2].split())
         found.append(Deviation(cells[0], cells[1], patterns, float(error) / 100, cells[4]))
     ids = [d.id for d in found]

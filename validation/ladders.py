@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
     for ladder in chosen:
         if not (options.sources / ladder.folder).is_dir():
             where = options.sources / ladder.folder
-            parser.error(f"{where}: no folder; a checkout of github.com/{ladder.source} is right")
+            parser.error(f"{where}: no folder, expected a checkout of github.com/{ladder.source}")
         errors.append(write(out, ladder, rungs(ladder, options.sources, options.step)))
     if len(errors) > 1:
         print(f"{len(errors)} ladders, mean error {fmean(e for e in errors if e is not None):.1%}", file=out)

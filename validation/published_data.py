@@ -125,10 +125,10 @@ def _entry(document: strict_yaml.Document, name: str, body: dict[str, Any], prob
     published = body["published"]
     reason = body.get("not_modelled", "")
     if ("checks" in body) == bool(reason):
-        problems.append(document.problem(place, "both or neither", "checks or not_modelled is right"))
+        problems.append(document.problem(place, "both or neither", "expected one of checks and not_modelled"))
     if reason and reason not in REASONS:
         problems.append(
-            document.problem((*place, "not_modelled"), repr(reason), f"one of {', '.join(REASONS)} is right")
+            document.problem((*place, "not_modelled"), repr(reason), f"expected one of {', '.join(REASONS)}")
         )
     checks = []
     for i, raw in enumerate(body.get("checks", [])):
@@ -140,7 +140,7 @@ def _entry(document: strict_yaml.Document, name: str, body: dict[str, Any], prob
             checks.append(_check(raw, published["value"]))
         except (KeyError, IndexError, TypeError):
             problems.append(
-                document.problem((*place, "checks", i), f"of {raw.get('of')}", "a part of the value is right")
+                document.problem((*place, "checks", i), f"of {raw.get('of')}", "expected a part of the value")
             )
     return Entry(
         name, published["value"], published["unit"], published["source"], published["grade"],
@@ -151,14 +151,14 @@ def _entry(document: strict_yaml.Document, name: str, body: dict[str, Any], prob
 def _wrong(raw: dict[str, Any]) -> tuple[str, str] | None:
     """What is wrong with a check, and what would be right."""
     if set(raw) - _CHECK:
-        return f"{', '.join(sorted(set(raw) - _CHECK))}", f"{', '.join(sorted(_CHECK))} are right"
+        return f"{', '.join(sorted(set(raw) - _CHECK))}", f"expected {', '.join(sorted(_CHECK))}"
     if "not_modelled" in raw:
         known = raw["not_modelled"] in REASONS
-        return None if known else (repr(raw["not_modelled"]), f"one of {', '.join(REASONS)} is right")
+        return None if known else (repr(raw["not_modelled"]), f"expected one of {', '.join(REASONS)}")
     if raw.get("probe") not in PROBES:
-        return repr(raw.get("probe")), f"one of {', '.join(sorted(PROBES))} is right"
+        return repr(raw.get("probe")), f"expected one of {', '.join(sorted(PROBES))}"
     if raw.get("rule", "rate") not in RULES:
-        return repr(raw["rule"]), f"one of {', '.join(RULES)} is right"
+        return repr(raw["rule"]), f"expected one of {', '.join(RULES)}"
     return None
 
 

@@ -134,7 +134,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        right = "`python -m validation measure` writes it"
+        right = "Write it with `python -m validation measure`"
         raise RecordError(f"{path}: cannot be read ({error.strerror}); {right}") from None
     reader = csv.DictReader(io.StringIO(text))
     for row in reader:

@@ -163,7 +163,7 @@ def _other_values(arch: Architecture, fitted: Iterable[Fitted]) -> list[str]:
 
 
 def _differing(where: str, row: Row, right: Row) -> list[str]:
-    return [f"{where}: {key} is '{row[key]}', '{value}' is right" for key, value in right.items() if row[key] != value]
+    return [f"{where}: {key} is '{row[key]}', expected '{value}'" for key, value in right.items() if row[key] != value]
 
 
 def _lot(seed: bytes, name: str) -> bytes:

@@ -33,22 +33,22 @@ class Rule:
 
 
 RULES = (
-    Rule(("sm.max_warps", "sm.sub_cores"), lambda w, s: w >= s, "at least one warp a sub-core is right"),
-    Rule(("sm.max_threads_per_cta",), lambda t: t % 32 == 0, "a multiple of the 32 lanes of a warp is right"),
+    Rule(("sm.max_warps", "sm.sub_cores"), lambda w, s: w >= s, "expected at least one warp per sub-core"),
+    Rule(("sm.max_threads_per_cta",), lambda t: t % 32 == 0, "expected a multiple of the 32 lanes of a warp"),
     Rule(
         ("sm.max_threads_per_cta", "sm.max_warps"),
         lambda t, w: t <= 32 * w,
-        "at most 32 threads for each of sm.max_warps is right",
+        "expected at most 32 threads for each of sm.max_warps",
     ),
     Rule(
         ("sm.max_registers_per_thread", "sm.registers"),
         lambda m, r: 32 * m <= r,
-        "enough sm.registers for 32 such threads is right",
+        "expected enough sm.registers for 32 such threads",
     ),
     Rule(
         ("sm.register_allocation_unit", "sm.registers"),
         lambda unit, r: unit <= r,
-        "a unit no larger than sm.registers is right",
+        "expected a unit no larger than sm.registers",
     ),
     Rule(
         (
@@ -57,18 +57,18 @@ RULES = (
             "shared_memory.capacity_bytes",
         ),
         lambda most, reserved, capacity: most + reserved <= capacity,
-        "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right",
+        "expected a sum of max_bytes_per_cta and reserved_bytes_per_cta of at most capacity_bytes",
     ),
     Rule(
         ("global_memory.sector_bytes", "global_memory.l1.line_bytes"),
         lambda sector, line: sector <= line,
-        "sectors no larger than a line are right",
+        "expected sectors no larger than a line",
     ),
     *(
         Rule(
             (name, "mio.queue_latency_cycles"),
             lambda latency, queue: latency > queue,
-            f"a {name} above mio.queue_latency_cycles is right",
+            f"expected a {name} above mio.queue_latency_cycles",
         )
         for name in (
             "shared_memory.latency_cycles",
@@ -81,7 +81,7 @@ RULES = (
         Rule(
             (name, "address_divergence.queue_latency_cycles"),
             lambda latency, queue: latency > queue,
-            f"a {name} above address_divergence.queue_latency_cycles is right",
+            f"expected a {name} above address_divergence.queue_latency_cycles",
         )
         for name in (
             "operations.special_register.latency_cycles",
@@ -94,7 +94,7 @@ RULES = (
     Rule(
         ("operations.indexed_constant_load.latency_cycles", "operations.constant_load.latency_cycles"),
         lambda indexed, plain: indexed > plain,
-        "an operations.indexed_constant_load.latency_cycles above operations.constant_load.latency_cycles is right",
+        "expected an operations.indexed_constant_load.latency_cycles above operations.constant_load.latency_cycles",
     ),
 )
 
@@ -160,9 +160,9 @@ def plain(value: Any) -> Any:
 
 
 def suggestion(name: str, known: list[str], otherwise: str) -> str:
-    """`did you mean 'banks'?`, or what else is right."""
+    """`Did you mean 'banks'?`, or another sentence."""
     close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else otherwise
+    return f"Did you mean {close[0]!r}?" if close else otherwise
 
 
 def product(chip: str, chips: Iterable[str]) -> str:
@@ -200,7 +200,7 @@ def _value_problem(
     if isinstance(node, Leaf):
         return Problem(file, line, name, "nothing", node.right)
     inside = "entries" if isinstance(node, Table) else ", ".join(node.fields) if node else ""
-    return Problem(file, line, name, "nothing", f"a section with {inside} is right")
+    return Problem(file, line, name, "nothing", f"expected a section with {inside}")
 
 
 def _missing_entries(
@@ -213,7 +213,7 @@ def _missing_entries(
         if isinstance(node, Table) and isinstance(present, dict):
             file, line = section_place((section,))
             *first, last = node.entry.fields
-            right = f"{', '.join(first)} and {last} of the class are right"
+            right = f"expected {', '.join(first)} and {last} for the class"
             missing = (name for name in node.required if name not in present)
             problems += [Problem(file, line, f"{section}.{name}", "nothing", right) for name in missing]
     return problems
@@ -223,8 +223,8 @@ def _unknown_chip(values: Mapping[str, Located], wrong: set[str], chips: list[st
     if "chip" in wrong or "chip" not in values or values["chip"].value in chips:
         return []
     chip, where = values["chip"].value, values["chip"].provenance
-    right = suggestion(chip, chips, f"one of {', '.join(chips)} is right" if chips else "an entry of chips is right")
-    return [Problem(where.file, where.line, "chip", str(chip), right)]
+    right = suggestion(chip, chips, f"Known chips: {', '.join(chips)}" if chips else "Add it under chips")
+    return [Problem(where.file, where.line, "chip", f"unknown chip {chip!r}", right)]
 
 
 def _broken_rules(values: Mapping[str, Located], wrong: set[str]) -> list[Problem]:

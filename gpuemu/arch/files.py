@@ -38,6 +38,8 @@ STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
 ORIGIN = ("status", "source", "confidence", "note")
 """What a value, or a section of all its values, says of where it comes from."""
+_NEAREST = 3
+"""How many chips a message names in the place of an unknown one."""
 _WRAPPER = ("value", *ORIGIN, "range")
 _TOP = (*LABELS, "extends", "sources", "confirmed")
 
@@ -61,14 +63,14 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
 
     Raises GpuemuError with every problem of the file and of the files it extends.
     """
-    text = strict_yaml.path_text(name_or_path, "load_arch()", "a shipped name or the path of a file is right")
+    text = strict_yaml.path_text(name_or_path, "load_arch()", "expected a shipped name or the path of a file")
     by_name = isinstance(name_or_path, str) and not _looks_like_a_path(text)
     found = resources.find("configs", text) if by_name else None
     if found is not None:
         written = tuple(path.stat().st_mtime_ns for path in sorted(resources.folder("configs").glob("*.yaml")))
         return _shipped(found, text, written)
     if by_name and not resources.is_file(Path(text)):
-        raise GpuemuError.one(text, None, "", "an unknown architecture", _known_architectures(text))
+        raise GpuemuError.one(text, None, "", "unknown architecture", _known_architectures(text))
     return _load(Path(text), text, Path(text).stem)
 
 
@@ -78,7 +80,7 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
         return arch
     if isinstance(arch, str | os.PathLike):
         return load_arch(arch)
-    right = 'an Architecture, a shipped name such as "sm_89", or the path of a file is right'
+    right = 'expected an Architecture, a shipped name such as "sm_89", or the path of a file'
     raise GpuemuError.one(where, None, "arch", strict_yaml.describe(arch), right)
 
 
@@ -97,12 +99,12 @@ def with_chip(chip: str, arch: str | None = None) -> tuple[str, str]:
     if found is not None:
         return found
     if elsewhere is not None:
-        right = f"--arch {elsewhere[0]}, whose chip that is, is right, or --chip alone"
-        raise GpuemuError.one("--chip", None, "", f"'{chip}' beside --arch {arch}", right)
+        right = f"Use --arch {elsewhere[0]}, or --chip alone"
+        raise GpuemuError.one("--chip", None, "", f"'{chip}' is a chip of {elsewhere[0]}, not of {arch}", right)
     chips = {name: load_arch(name).chips for name in among}
-    close = suggestion(chip, [one for of in chips.values() for one in of], "")
-    listing = "; ".join(f"{', '.join(of)} ({name})" for name, of in chips.items() if of)
-    raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"{close} one of {listing} is right".strip())
+    nearest = get_close_matches(chip, [one for of in chips.values() for one in of], _NEAREST, cutoff=0)
+    right = f"Did you mean {', '.join(nearest[:-1])} or {nearest[-1]}? gpuemu arch list has all chips"
+    raise GpuemuError.one("--chip", None, "", f"unknown chip '{chip}'", right)
 
 
 def by_name(
@@ -125,8 +127,8 @@ def _known_architectures(name: str) -> str:
     known = resources.names("configs")
     of = next((one for one in known if name in load_arch(one).chips), "")
     if of:
-        return f"{of} is right, whose chip that is, or --chip '{name}' in its place"
-    listing = f"one of {', '.join(known)}, or the path of a YAML file, is right"
+        return f"Use --chip '{name}' instead, which is a chip of {of}"
+    listing = f"Known: {', '.join(known)}, or the path of a YAML file"
     close = suggestion(name, known, "")
     return f"{close} {listing}" if close else listing
 
@@ -173,13 +175,15 @@ def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
     base = dict(values)
     if file.confirmed and not _of_another(file, base):
         found = f"{len(file.confirmed)} names, in a file for the same compute capability"
-        right = "nothing is right: its values keep their provenance"
+        right = "Remove them: its values keep their provenance"
         return [file.document.problem(("confirmed",), found, right)]
     known = {".".join(path) for path in base}
     problems = []
     for number, name in enumerate(file.confirmed):
         if name not in known or name in {".".join(path) for path in file.values}:
-            right = suggestion(name, sorted(known), "a value of the file that it extends, not given here, is right")
+            right = suggestion(
+                name, sorted(known), "Confirm only values of the file that it extends, and that this file does not give"
+            )
             problems.append(file.document.problem(("confirmed", number), strict_yaml.describe(name), right))
     if _of_another(file, base):
         values.clear()
@@ -189,7 +193,9 @@ def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
         for p in inside:
             del values[p]
         if not inside:
-            problems.append(file.document.problem(path, "null", "an entry of the file that it extends is right"))
+            problems.append(
+                file.document.problem(path, "null", "Only entries of the file that it extends can be left out")
+            )
     values.update(file.values)
     return problems
 
@@ -207,15 +213,15 @@ def _chain(path: Path, label: str) -> list[_File]:
         document = strict_yaml.load(path, label)
         if not isinstance(document.value, dict):
             found = strict_yaml.describe(document.value)
-            raise GpuemuError([document.problem((), found, "a mapping of sections is right")])
+            raise GpuemuError([document.problem((), found, "expected a mapping of sections")])
         files.append(_read(document))
         seen.append(path.resolve())
         if "extends" not in document.value:
             return files
         path, label = _extended(document, path, label)
         if path.resolve() in seen:
-            found = f"{label}, which extends this file" if len(seen) > 1 else "the file itself"
-            raise GpuemuError([document.problem(("extends",), found, "a chain that ends is right")])
+            found = f"{label} extends this file in turn" if len(seen) > 1 else "the file extends itself"
+            raise GpuemuError([document.problem(("extends",), found, "Extend a file that does not lead back here")])
 
 
 def _extended(document: strict_yaml.Document, path: Path, label: str) -> tuple[Path, str]:
@@ -224,10 +230,12 @@ def _extended(document: strict_yaml.Document, path: Path, label: str) -> tuple[P
         found = resources.find("configs", base)
         if found is not None:
             return found, resources.label("configs", base)
-        raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), _known_architectures(base))])
+        raise GpuemuError(
+            [document.problem(("extends",), f"unknown architecture {base!r}", _known_architectures(base))]
+        )
     if isinstance(base, str) and base and resources.is_file(path.parent / base):
         return path.parent / base, os.path.normpath(os.path.join(os.path.dirname(label), base))
-    right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
+    right = "expected a shipped name such as sm_90, or the path of a file, relative to this one"
     raise GpuemuError([document.problem(("extends",), strict_yaml.describe(base), right)])
 
 
@@ -239,7 +247,7 @@ def _read(document: strict_yaml.Document) -> _File:
     if isinstance(confirmed, list) and all(isinstance(name, str) for name in confirmed):
         result.confirmed = confirmed
     else:
-        right = "a list of dotted names, such as [sm.registers], is right"
+        right = "expected a list of dotted names, such as [sm.registers]"
         result.problems.append(document.problem(("confirmed",), strict_yaml.describe(confirmed), right))
     sources = content.pop("sources", {})
     if isinstance(sources, dict):
@@ -248,11 +256,11 @@ def _read(document: strict_yaml.Document) -> _File:
                 result.sources[key] = about
             else:
                 found = strict_yaml.describe(about)
-                right = "a line of text that says what the source is, is right"
+                right = "expected a line of text that says what the source is"
                 result.problems.append(document.problem(("sources", key), found, right))
     else:
         found = strict_yaml.describe(sources)
-        result.problems.append(document.problem(("sources",), found, "a mapping of source keys is right"))
+        result.problems.append(document.problem(("sources",), found, "expected a mapping of source keys"))
     for name in LABELS:
         if name not in content:
             continue
@@ -260,7 +268,7 @@ def _read(document: strict_yaml.Document) -> _File:
         if isinstance(value, str) and (value or name == "description"):
             result.labels[name] = value
         else:
-            result.problems.append(document.problem((name,), strict_yaml.describe(value), "a text is right"))
+            result.problems.append(document.problem((name,), strict_yaml.describe(value), "expected a text"))
     _walk(result, tree(Architecture), content, ())
     return result
 
@@ -276,9 +284,13 @@ def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path
             continue
         if child is None:
             known = _known(node, path)
-            right = node.right if isinstance(node, Table) else suggestion(str(key), known, _one_of(known))
+            right = (
+                node.right
+                if isinstance(node, Table)
+                else suggestion(str(key), known, f"Known names: {', '.join(known)}")
+            )
             result.refused.append((*path, *get_close_matches(str(key), known, n=1)))
-            result.problems.append(result.document.problem(inner, "an unknown name", right))
+            result.problems.append(result.document.problem(inner, "unknown name", right))
         elif isinstance(child, Leaf):
             _leaf(result, child, value, inner, said)
         elif value is None and isinstance(node, Table):
@@ -289,7 +301,7 @@ def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path
             inside = ", ".join(child.fields) if isinstance(child, Section) else "entries"
             found = strict_yaml.describe(value)
             result.refused.append(inner)
-            result.problems.append(result.document.problem(inner, found, f"a section with {inside} is right"))
+            result.problems.append(result.document.problem(inner, found, f"expected a section with {inside}"))
 
 
 def _child(node: Section | Table, key: object, path: Names) -> Node | None:
@@ -307,7 +319,7 @@ def _known(node: Section | Table, path: Names) -> list[str]:
 
 
 def _one_of(names: Sequence[str]) -> str:
-    return f"one of {', '.join(names)} is right"
+    return f"expected one of {', '.join(names)}"
 
 
 def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[str, Any]) -> None:
@@ -318,8 +330,8 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[st
     before = len(result.problems)
     for key in own:
         if key not in _WRAPPER:
-            right = suggestion(str(key), list(_WRAPPER), _one_of(_WRAPPER))
-            result.problems.append(document.problem((*path, key), "an unknown name", right))
+            right = suggestion(str(key), list(_WRAPPER), f"Known names: {', '.join(_WRAPPER)}")
+            result.problems.append(document.problem((*path, key), "unknown name", right))
     if "value" not in own:
         result.problems.append(document.problem(path, "no 'value' in the mapping", leaf.right))
     _check_origin(result, {key: own[key] for key in ORIGIN if key in own}, path)
@@ -328,14 +340,14 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[st
         return
     status, source, confidence, note = ({"status": "user", **said, **own}.get(key, "") for key in ORIGIN)
     if status in STATUSES and status not in ("user", "override") and not source:
-        right = f"a key of `sources` is right for a value that is {status}"
+        right = f"expected a key of `sources`, because the value is {status}"
         result.problems.append(document.problem((*path, "source"), "nothing", right))
     if status == "assumed" and not note:
-        right = "the chip it is taken from, or why it is a guess, is right"
+        right = "expected the chip that the value comes from, or the reason for the guess"
         result.problems.append(document.problem((*path, "note"), "nothing", right))
     between = _range(own)
     if between is None:
-        found, right = strict_yaml.describe(own["range"]), "two numbers about the value are right"
+        found, right = strict_yaml.describe(own["range"]), "expected two numbers with the value between them"
         result.problems.append(document.problem((*path, "range"), found, right))
     where = Provenance(status, source, note, confidence, document.name, line, between or ())
     result.values[path] = Located(plain(own["value"]), where)
@@ -347,7 +359,7 @@ def _check_origin(result: _File, said: Mapping[str, Any], path: Names) -> None:
     for key, text in said.items():
         if text in allowed.get(key, ()) or (key not in allowed and isinstance(text, str) and text):
             continue
-        right = _one_of(allowed[key]) if key in allowed else "a text is right"
+        right = _one_of(allowed[key]) if key in allowed else "expected a text"
         result.problems.append(result.document.problem((*path, key), strict_yaml.describe(text), right))
 
 
@@ -365,8 +377,8 @@ def _unknown_sources(file: _File, sources: Mapping[str, str]) -> list[Problem]:
     for path, located in file.values.items():
         for key in _keys(located):
             if key not in sources:
-                right = suggestion(key, list(sources), "a key of `sources` is right")
-                problems.append(file.document.problem((*path, "source"), f"the unknown source {key!r}", right))
+                right = suggestion(key, list(sources), "Add it under `sources`")
+                problems.append(file.document.problem((*path, "source"), f"unknown source {key!r}", right))
     return problems
 
 

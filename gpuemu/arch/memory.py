@@ -75,18 +75,18 @@ class SharedMemory(Part):
     allocation_unit_bytes: PowerOfTwo = power_of_two("granule of an allocation", 65536, "bytes")
     carveouts_bytes: DistinctSizes = other(
         "what the driver may take of L1's memory for shared memory",
-        "a list of at most 32 different whole numbers from 0 to 67108864, or [], is right",
+        "expected a list of at most 32 different whole numbers from 0 to 67108864, or []",
     )
     banks: int = whole("banks; bank = (address / width) mod this", 1, 4096, "banks")
     bank_width_bytes: PowerOfTwo = power_of_two("a bank's word", 128, "bytes")
     lanes_per_group: LanesPerGroup
     load_merge_distances: DistinctDistances = other(
         "lane XOR distances at which the groups of a load may merge",
-        "a list of at most 5 different whole numbers from 1 to 31, or [], is right",
+        "expected a list of at most 5 different whole numbers from 1 to 31, or []",
     )
     matrix_rows_per_phase: PowerOfTwo = power_of_two("row addresses of an LDSM or STSM phase", 32, "rows")
     matrix_row_bytes: PowerOfTwo = power_of_two("of an LDSM or STSM row", 128, "bytes")
-    atomic_same_word_shares: bool = other("whether atomics of one word share a wavefront", "true or false is right")
+    atomic_same_word_shares: bool = other("whether atomics of one word share a wavefront", "expected true or false")
     latency_cycles: int = cycles("lone conflict-free 32-bit load to dependent issue")
     cycles_per_wavefront_per_warp: int = cycles("a warp drains one wavefront per this many cycles")
     atomic_latency_cycles: int = cycles("lone conflict-free atomic with one source register to dependent issue")
@@ -105,7 +105,7 @@ class L1(Part):
     latency_cycles: int = cycles("a hit: load of 32 bits from an address of two registers, issue to dependent issue")
     tag_bank_masks: DistinctMasks = other(
         "a bit each of the bank with a line's tag: whether the line's number has an odd number of the mask's bits",
-        "a list of at most 5 different whole numbers from 1 to 4294967295, or [], is right",
+        "expected a list of at most 5 different whole numbers from 1 to 4294967295, or []",
     )
     copy_cycles: int = cycles("of an asynchronous copy through L1, to go on to shared memory: fixed part", low=0)
     copy_bytes_per_cycle: float = rate("the rate of the other part, of whole lines", "bytes/cycle", 0.001, 65536.0)

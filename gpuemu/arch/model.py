@@ -116,7 +116,7 @@ class Operation(Part):
 
     pipe: str = other(
         "the sub-core's pipe; classes on one pipe share it, and all sub-cores one whose name begins with sm_",
-        "a word of small letters, digits and _, or two with | or + between, is right",
+        "expected a word of small letters, digits and _, or two with | or + between",
         pattern=r"^[a-z][a-z0-9_]*([|+][a-z][a-z0-9_]*)?$",
         max_length=40,
     )
@@ -220,7 +220,7 @@ class TensorCore(Part):
         "modes, each named shape.accumulator.input",
         TensorOperation,
         TENSOR_MODE,
-        "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
+        "expected a mode such as m16n8k16.f32.f16 (shape.accumulator.input)",
     )
     turnaround: TensorTurnaround
     operands: TensorOperands
@@ -314,10 +314,10 @@ class Architecture(Labelled):
     `load_arch` makes one of an architecture file, `with_overrides` another one of it.
     """
 
-    compute_capability: str = other("of the chips", 'a quoted number such as "9.0" is right', pattern=r"^\d{1,2}\.\d$")
-    chip: str = other("of chips, the one that a grid is dealt out on", "the name of one of chips is right")
+    compute_capability: str = other("of the chips", 'expected a quoted number such as "9.0"', pattern=r"^\d{1,2}\.\d$")
+    chip: str = other("of chips, the one that a grid is dealt out on", "expected the name of one of chips")
     chips: Frozen[Chip] = table(
-        "products that the values hold for", Chip, CHIP, "the name of a product such as RTX 4090 is right"
+        "products that the values hold for", Chip, CHIP, "expected the name of a product such as RTX 4090"
     )
     sm: Sm
     launch: Launch
@@ -327,7 +327,7 @@ class Architecture(Labelled):
         "classes of arithmetic instructions",
         Operation,
         re.compile("|".join(OPERATION_CLASSES)),
-        f"one of {', '.join(OPERATION_CLASSES)} is right",
+        f"expected one of {', '.join(OPERATION_CLASSES)}",
         required=OPERATION_CLASSES,
     )
     register_file: RegisterFile

@@ -18,7 +18,7 @@ def parse_override(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name:
-        right = "name=value, such as shared_memory.banks=64, is right"
+        right = "expected name=value, such as shared_memory.banks=64"
         raise GpuemuError.one(SET, None, "", strict_yaml.describe(text), right)
     try:
         return name, strict_yaml.parse(value, SET).value
@@ -37,7 +37,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
             problems += error.problems
             continue
         if name in overrides:
-            problems.append(Problem(SET, None, name, "the name a second time", "one value is right"))
+            problems.append(Problem(SET, None, name, "the name is set twice", "Give it one value"))
         overrides[name] = value
     if problems:
         raise GpuemuError(problems)
@@ -55,7 +55,7 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
         values[path] = Located(value, provenance[name])
     problems = []
     if not isinstance(overrides, Mapping):
-        raise GpuemuError.one(where, None, "", repr(overrides), "a mapping of dotted names to values is right")
+        raise GpuemuError.one(where, None, "", repr(overrides), "expected a mapping of dotted names to values")
     for name, value in overrides.items():
         if name not in path_of:
             problems.append(_unknown_override(str(name), list(path_of), where))
@@ -81,11 +81,11 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
 def _unknown_override(name: str, known: list[str], where: str) -> Problem:
     inside = [n for n in known if n.startswith(name + ".")]
     if inside:
-        return Problem(where, None, name, "a section", f"a single value of it, such as {inside[0]}, is right")
+        return Problem(where, None, name, "this is a section", f"Set one of its values, such as {inside[0]}")
     # People remember the last part of a name, and forget the section it is in.
     tail = [n for n in known if n.endswith("." + name)]
     if tail:
         meant = " or ".join(repr(n) for n in (tail if len(tail) <= 3 else tail[:1]))
-        return Problem(where, None, name, "an unknown name", f"did you mean {meant}?")
-    otherwise = "a name that `gpuemu arch show` lists is right"
-    return Problem(where, None, name, "an unknown name", suggestion(name, known, otherwise))
+        return Problem(where, None, name, "unknown name", f"Did you mean {meant}?")
+    otherwise = "List the names with: gpuemu arch show"
+    return Problem(where, None, name, "unknown name", suggestion(name, known, otherwise))

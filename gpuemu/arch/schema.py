@@ -83,7 +83,7 @@ def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optio
 
     A file may leave out an `optional` one, which is None then and has no name among the values.
     """
-    right = f"a whole number from {low} to {high} is right"
+    right = f"expected a whole number from {low} to {high}"
     return Field(
         default=None if optional else ...,
         description=about,
@@ -95,7 +95,7 @@ def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optio
 
 def power_of_two(about: str, high: int, unit: str = "", low: int = 1) -> Any:
     """A power of two from `low` to `high`; goes with the type PowerOfTwo."""
-    right = f"a power of two from {low} to {high} is right"
+    right = f"expected a power of two from {low} to {high}"
     return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
 
 
@@ -111,7 +111,7 @@ def size(about: str, low: int = 0, high: int = 1 << 26) -> Any:
 
 def rate(about: str, unit: str, low: float, high: float, optional: bool = False) -> Any:
     """A number from `low` to `high`; with less, runs would take more cycles than can be counted."""
-    right = f"a number from {low:g} to {high:g} is right"
+    right = f"expected a number from {low:g} to {high:g}"
     return Field(
         default=None if optional else ...,
         description=about,
@@ -128,7 +128,7 @@ def other(about: str, right: str, **constraints: Any) -> Any:
 
 def word(about: str, *allowed: str) -> Any:
     """One of a few words; goes with a Literal of them."""
-    return other(about, f"{', '.join(allowed[:-1])} or {allowed[-1]} is right")
+    return other(about, f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 
 def table(about: str, entry: type[Part], names: re.Pattern[str], right: str, required: Sequence[str] = ()) -> Any:

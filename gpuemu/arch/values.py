@@ -49,8 +49,8 @@ class Located:
 class Labelled(Part):
     """A tree of values with a name. `name` and `description` are labels; the rest is values."""
 
-    name: str = other("how files and reports call it", "a text is right", min_length=1)
-    description: str = other("one line about it", "a text is right")
+    name: str = other("how files and reports call it", "expected a text", min_length=1)
+    description: str = other("one line about it", "expected a text")
 
     _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
     _sources: FrozenMapping[str, str] = PrivateAttr(default_factory=lambda: FrozenMapping({}))

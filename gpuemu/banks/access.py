@@ -192,9 +192,9 @@ def shared_access(
     kind, width = parse_op(op, where=(where, None, "op"))
     addresses = _by_lane(lane_byte_addresses, where, "lane_byte_addresses")
     if global_byte_addresses is not None and kind is not AccessKind.COPY:
-        raise GpuemuError.one(where, None, "global_byte_addresses", f"some for {op}", "only LDGSTS reads global memory")
+        raise GpuemuError.one(where, None, "global_byte_addresses", f"{op} has some", "Only LDGSTS reads global memory")
     if not 0 <= active_mask < 1 << LANES:
-        right = "a number from 0 to 0xffffffff is right"
+        right = "expected a number from 0 to 0xffffffff"
         raise GpuemuError.one(where, None, "active_mask", f"{active_mask:#x}", right)
     active = (active_mask >> np.arange(LANES) & 1).astype(np.bool_)[None]
     if kind is AccessKind.COPY:
@@ -211,9 +211,9 @@ def _by_lane(addresses: Sequence[int] | IntArray, where: str, field: str) -> Int
     given = np.asarray(addresses)
     if given.shape != (LANES,):
         found = f"{given.size} addresses" if given.ndim == 1 else f"an array of shape {given.shape}"
-        raise GpuemuError.one(where, None, field, found, "one address for each of 32 lanes is right")
+        raise GpuemuError.one(where, None, field, found, "expected one address for each of 32 lanes")
     if given.dtype.kind not in "iu":
-        raise GpuemuError.one(where, None, field, f"values of type {given.dtype}", "whole numbers are right")
+        raise GpuemuError.one(where, None, field, f"values of type {given.dtype}", "expected whole numbers")
     return given.astype(np.int64)[None]
 
 

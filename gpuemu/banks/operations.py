@@ -47,7 +47,7 @@ _OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
     "LDGSTS": (AccessKind.COPY, 32, _COPY_FORMS, _COPY_WIDTHS),
 }
 KNOWN_OPS = (
-    "known are LDS, STS and LD (by generic addresses) with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or "
+    "Known: LDS, STS and LD (by generic addresses) with U8, S8, U16, S16, 32, 64 or 128; LDSM and STSM with 1, 2 or "
     "4, transposed with T or MT88; ATOMS with an operation such as ADD; LDGSTS with 32, 64 or 128"
 )
 

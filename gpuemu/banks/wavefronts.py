@@ -85,10 +85,10 @@ class BankGeometry:
             value = getattr(self, field.name)
             if isinstance(value, tuple):
                 if field.name == "load_merge_distances" and not all(0 < distance < LANES for distance in value):
-                    right = f"distances from 1 to {LANES - 1} are right"
+                    right = f"expected distances from 1 to {LANES - 1}"
                     raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
             elif not isinstance(value, bool) and value < 1:
-                right = "a whole number of at least 1 is right"
+                right = "expected a whole number of at least 1"
                 raise GpuemuError.one("BankGeometry", None, field.name, str(value), right)
 
     @classmethod
@@ -154,7 +154,7 @@ def refuse_misaligned(
         row, lane = wrong[0].tolist()
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         found = f"byte address {addresses[row, lane]} in lane {lane}{more}"
-        right = f"an access of {size} bytes needs a multiple of {size}, at least 0"
+        right = f"expected a multiple of {size} of at least 0, for an access of {size} bytes"
         raise GpuemuError.one(where, None, field, found, right)
 
 

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
     return private_folder(Path(os.environ.get("GPUEMU_CACHE") or default_folder()))
 
 
-RIGHT = "a folder that can be written is right for compiled code; GPUEMU_CACHE names one"
+RIGHT = "Set GPUEMU_CACHE to a writable folder for compiled code"
 
 
 def refusal(folder: Path) -> str:

@@ -14,7 +14,6 @@ a user can fix them together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -48,10 +47,8 @@ class Problem:
         """The place, what is wrong and what to do, on one line."""
         if self.right.startswith(EXPECTED):
             words = sentence(f"found {self.found}, {self.right}")
-        elif not self.right[:1].islower() and not re.search(r"\b(is|are) right\b", self.right):
+        else:
             words = f"{sentence(self.found)} {sentence(self.right)}".strip()
-        else:  # a text that is still to be rewritten
-            words = f"found {self.found}; {self.right}"
         return f"{self.place}: {shown_in_a_line(words)}"
 
 

@@ -123,12 +123,12 @@ _UNARY: Mapping[type[ast.AST], Callable[[Any], Any]] = {
     ast.Invert: np.invert,
 }
 _INSTEAD: Mapping[type[ast.AST], tuple[str, str]] = {
-    ast.Div: ("'/'", "'//' divides integers"),
-    ast.Pow: ("'**'", "'<<' raises 2 to a power"),
-    ast.And: ("'and'", "'&' joins conditions"),
-    ast.Or: ("'or'", "'|' joins conditions"),
-    ast.Not: ("'not'", "a comparison with 0 is right"),
-    ast.IfExp: ("'if'", "where(condition, x, y) chooses"),
+    ast.Div: ("'/'", "Use '//' to divide integers"),
+    ast.Pow: ("'**'", "Use '<<' for powers of 2"),
+    ast.And: ("'and'", "Use '&' to join conditions"),
+    ast.Or: ("'or'", "Use '|' to join conditions"),
+    ast.Not: ("'not'", "Compare with 0 instead"),
+    ast.IfExp: ("'if'", "Use where(condition, x, y)"),
 }
 """What of Python people are likely to write, and what stands here for it."""
 
@@ -153,7 +153,7 @@ class CompiledExpression:
             with np.errstate(all="ignore"):
                 result = _evaluate(self._root, scope)
         except _UndefinedError as error:
-            right = "an expression defined for every lane is right"
+            right = "expected an expression defined for every lane"
             raise GpuemuError.one(*self.where, f"{_quoted(self.text)}, which {error}", right) from None
         return np.asarray(result, dtype=np.int64)
 
@@ -182,13 +182,13 @@ def compile_expression(text: str, names: Collection[str], *, where: tuple[str, i
     `where` is (file, line, field) for messages. Raises GpuemuError naming the offending part.
     """
     if len(text) > MAX_CHARACTERS:
-        found, right = f"an expression of {len(text)} characters", f"up to {MAX_CHARACTERS} are right"
+        found, right = f"an expression of {len(text)} characters", f"expected at most {MAX_CHARACTERS}"
         raise GpuemuError.one(*where, found, right)
     try:
         root = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error) or "it is nested too deeply"
-        right = "an integer expression such as 16*(lane % 16) is right"
+        right = "expected an integer expression such as 16*(lane % 16)"
         raise GpuemuError.one(*where, f"{_quoted(text)} ({reason})", right) from None
     check = _Check(text.strip(), names, where)
     check.visit(root, 0)
@@ -217,7 +217,7 @@ class _Check:
     def visit(self, node: ast.expr, depth: int) -> None:
         """Refuse the node or go on to its operands."""
         if depth > DEEPEST:
-            found, right = "an expression nested too deeply", f"up to {DEEPEST} levels are right"
+            found, right = "an expression nested too deeply", f"expected at most {DEEPEST} levels"
             raise GpuemuError.one(*self.where, found, right)
         operands: list[ast.expr] = []
         match node:
@@ -225,7 +225,7 @@ class _Check:
                 if type(node.value) is not int or node.value > _GREATEST:
                     # Not as a number: Python itself refuses to write out the longest.
                     segment = ast.get_source_segment(self.text, node) or ""
-                    raise self._refusal(_shortened(segment), "a whole number of at most 63 bits is right")
+                    raise self._refusal(_shortened(segment), "expected a whole number of at most 63 bits")
             case ast.Name():
                 self._name(node.id)
             case ast.BinOp():
@@ -238,7 +238,9 @@ class _Check:
                 self._operator(operator, node)
                 operands = [node.left, right_side]
             case ast.Compare():
-                raise self._refusal("a chained comparison", "two values at a time, joined with '&', are right")
+                raise self._refusal(
+                    "a chained comparison", "Compare two values at a time and join the comparisons with '&'"
+                )
             case ast.Call():
                 self._call(node)
                 operands = node.args
@@ -257,25 +259,25 @@ class _Check:
             raise self._refusal(*_INSTEAD[type(operator)])
         if type(operator) not in _BINARY and type(operator) not in _UNARY:
             part = _quoted(ast.get_source_segment(self.text, node) or "")
-            raise self._refusal(part, "only integers, names, operators and calls are right")
+            raise self._refusal(part, "expected only integers, names, operators and calls")
 
     def _name(self, name: str) -> None:
         if name in self.names:
             self.used.add(name)
             return
         if name in FUNCTIONS:
-            raise self._refusal(f"'{name}' without arguments", f"{name} takes {FUNCTIONS[name][0]}")
+            raise self._refusal(f"'{name}' without arguments", f"Call it with {FUNCTIONS[name][0]}")
         close = get_close_matches(name, self.names, 1)
-        known = f"known names are {', '.join(sorted(self.names))}"
-        raise self._refusal(f"the unknown name '{name}'", f"did you mean '{close[0]}'?" if close else known)
+        known = f"Known names: {', '.join(sorted(self.names))}"
+        raise self._refusal(f"unknown name '{name}'", f"Did you mean '{close[0]}'?" if close else known)
 
     def _call(self, node: ast.Call) -> None:
         name = ast.get_source_segment(self.text, node.func) or ""
         if name not in FUNCTIONS:
             close = get_close_matches(name, FUNCTIONS, 1)
-            known = f"known functions are {', '.join(FUNCTIONS)}"
-            raise self._refusal(f"a call of {_quoted(name)}", f"did you mean '{close[0]}'?" if close else known)
+            known = f"Known functions: {', '.join(FUNCTIONS)}"
+            raise self._refusal(f"unknown function {_quoted(name)}", f"Did you mean '{close[0]}'?" if close else known)
         arity, given = FUNCTIONS[name][0], len(node.args) + len(node.keywords)
         if node.keywords or given != arity:
             count = f"{given}{' named' if node.keywords else ''} argument{'s' if given != 1 else ''}"
-            raise self._refusal(f"{name} with {count}", f"{name} takes {arity}, in order")
+            raise self._refusal(f"{name} with {count}", f"Give it {arity}, in order")

@@ -15,7 +15,7 @@ def install(extra: str) -> str:
 
 
 INSTALL = "pip install . in a clone of gpuemu"
-CUDA_TOOLS = f"{INSTALL} brings the CUDA tools, on Linux with glibc and on Windows; elsewhere gpuemu runs traces only"
+CUDA_TOOLS = f"On Linux with glibc and on Windows, install it with {INSTALL}; elsewhere gpuemu runs traces only"
 """NVIDIA publishes no wheels for macOS or musl."""
 
 
@@ -25,7 +25,7 @@ class MissingToolError(GpuemuError):
 
 def missing(what: str, right: str) -> GpuemuError:
     """The error for a tool that is not installed."""
-    return MissingToolError.one(what, None, "", "no such tool", right)
+    return MissingToolError.one(what, None, "", "not installed", right)
 
 
 @lru_cache

@@ -32,7 +32,7 @@ def numbered_lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
     for piece in _unpacked(path, name) if path.name.endswith(PACKED) else _plain(path, name):
         total += len(piece)
         if total > MOST_BYTES:
-            right = f"up to {MOST_BYTES:,} are right"
+            right = "The file is too large to read"
             raise GpuemuError.one(name, number + 1, "", f"more than {MOST_BYTES:,} bytes of text", right)
         whole, end, rest = (rest + piece).rpartition(b"\n")
         for line in whole.split(b"\n") if end else ():
@@ -42,8 +42,8 @@ def numbered_lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         if len(rest) > MOST_IN_A_LINE:
             raise _too_long(name, number + 1)
     if rest:
-        right = "a whole file, whose last line has an end, is right"
-        raise GpuemuError.one(name, number + 1, "", "a line without an end, the last of the file", right)
+        right = "The file seems to be cut off: write it again"
+        raise GpuemuError.one(name, number + 1, "", "the last line has no end", right)
 
 
 def _text(line: bytes, name: str, number: int) -> str:
@@ -52,11 +52,11 @@ def _text(line: bytes, name: str, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        raise GpuemuError.one(name, number, "", "bytes that are no text", "text in UTF-8 is right") from None
+        raise GpuemuError.one(name, number, "", "bytes that are not text", "expected text in UTF-8") from None
 
 
 def _too_long(name: str, number: int) -> GpuemuError:
-    right = f"up to {MOST_IN_A_LINE} are right"
+    right = "Split the line, or check that this is the right file"
     return GpuemuError.one(name, number, "", f"a line of more than {MOST_IN_A_LINE} characters", right)
 
 
@@ -67,13 +67,13 @@ def _plain(path: Path, name: str) -> Iterator[bytes]:
                 yield piece
     except OSError as error:
         raise GpuemuError.one(
-            name, None, "", (error.strerror or str(error)).lower(), "a file that can be read is right"
+            name, None, "", (error.strerror or str(error)).lower(), "expected a file that can be read"
         ) from None
 
 
 def _unpacked(path: Path, name: str) -> Iterator[bytes]:
     """The content of one or several .xz streams, in pieces whatever their headers claim."""
-    right = "a whole file as xz writes it is right"
+    right = "expected a whole file as xz writes it"
     decoder: lzma.LZMADecompressor | None = None
     try:
         for packed in _plain(path, name):

@@ -30,7 +30,7 @@ PathToValue = tuple[Key, ...]
 DEEPEST = 100
 """Values may be nested this deep; deeper is a mistake, and would exhaust the parser's stack."""
 _TOO_DEEP = "values nested too deeply"
-_DEPTH_RIGHT = f"at most {DEEPEST} levels are right"
+_DEPTH_RIGHT = f"expected at most {DEEPEST} levels"
 
 # libyaml's parser where PyYAML was built with it: a long block scalar then costs no Python at all.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -117,12 +117,12 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
         data = read_whole(path)
     except (OSError, ValueError) as error:
         found = "no such file" if isinstance(error, FileNotFoundError) else "a file that cannot be read"
-        raise GpuemuError.one(name, None, "", found, "the path of a YAML file is right") from None
+        raise GpuemuError.one(name, None, "", found, "expected the path of a YAML file") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise GpuemuError.one(name, line, "", f"the byte 0x{data[error.start]:02x}", "text in UTF-8 is right") from None
+        raise GpuemuError.one(name, line, "", f"the byte 0x{data[error.start]:02x}", "expected text in UTF-8") from None
     return parse(text, name)
 
 
@@ -138,10 +138,10 @@ def parse(text: str, name: str) -> Document:
         # libyaml counts bytes, PyYAML itself characters.
         start = text.encode(errors="replace")[: error.position].decode(errors="replace")
         line = (start if _WITH_LIBYAML else text[: error.position]).count("\n") + 1
-        raise GpuemuError.one(name, line, "", "a control character", "printable text is right") from None
+        raise GpuemuError.one(name, line, "", "a control character", "expected printable text") from None
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise GpuemuError.one(name, line, "", "half a character", "text in UTF-8 is right") from None
+        raise GpuemuError.one(name, line, "", "half a character", "expected text in UTF-8") from None
     reader = _Reader(name)
     value = None if root is None else reader.read(root, ())
     if reader.alias_seen:
@@ -253,18 +253,18 @@ class _Reader:
         first_line: dict[Key, int] = {}
         for key_node, child in node.value:
             if isinstance(key_node, yaml.ScalarNode) and key_node.value == "<<" and not key_node.style:
-                self._refuse(key_node, path, "a merge key", "the keys themselves are right")
+                self._refuse(key_node, path, "a merge key", "Write the keys out")
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, path, "a list or mapping as a key", "a word is right")
+                self._refuse(key_node, path, "a list or mapping as a key", "expected a word")
                 continue
             key = self._scalar(key_node, path)
             if not isinstance(key, str) and (not isinstance(key, int) or isinstance(key, bool)):
                 if not self.problems or self.problems[-1].line != _line(key_node):
-                    self._refuse(key_node, path, f"{describe(key)} as a key", "a word is right")
+                    self._refuse(key_node, path, f"{describe(key)} as a key", "expected a word")
                 continue
             if key in first_line:
-                where = f"one of them is right, and the first stands on line {first_line[key]}"
+                where = f"expected one of them, and the first stands on line {first_line[key]}"
                 self._refuse(key_node, (*path, key), "the key a second time", where)
                 continue
             first_line[key] = _line(key_node)
@@ -281,7 +281,7 @@ class _Reader:
             return text
         if tag == _TAG + "int" and _INT.match(text):
             if len(text) > 1000:
-                return self._refuse(node, path, f"a number of {len(text)} digits", "a shorter one is right")
+                return self._refuse(node, path, f"a number of {len(text)} digits", "expected a shorter one")
             return int(text, 0)
         if tag == _TAG + "float" and (_FLOAT.match(text) or _INT.match(text)):
             return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
@@ -293,7 +293,7 @@ class _Reader:
 
     def _refuse_tag(self, node: Any, path: PathToValue) -> None:
         tag = node.tag.replace(_TAG, "!!")
-        self._refuse(node, path, f"the tag {tag}", "a value without a tag is right")
+        self._refuse(node, path, f"the tag {tag}", "Write the value without a tag")
 
     def _refuse(self, node: Any, path: PathToValue, found: str, right: str) -> None:
         self.problems.append(Problem(self.name, _line(node), dotted(path), found, right))
@@ -301,7 +301,7 @@ class _Reader:
 
 def _alias_problems(text: str, name: str) -> list[Problem]:
     # Nodes do not tell where an alias stands, events do.
-    right = "the value itself, written out, is right"
+    right = "Write the value out"
     return [
         Problem(name, _line(event), "", f"the alias *{event.anchor}", right)
         for event in yaml.parse(text, Loader=_Loader)
@@ -314,9 +314,9 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, name: str) -> Proble
     line = 1 if mark is None else mark.line + 1
     what = (error.problem or error.context or "it cannot be read").strip()
     if "another document" in what:
-        return Problem(name, line, "", "a second document", "one document a file is right")
+        return Problem(name, line, "", "a second document begins here", "Keep one document per file")
     lines = text.splitlines()
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())]:
-        return Problem(name, line, "", "a tab in the indentation", "spaces are right")
-    return Problem(name, line, "", f"text that is not YAML ({what})", "valid YAML is right")
+        return Problem(name, line, "", "a tab in the indentation", "Indent with spaces")
+    return Problem(name, line, "", f"text that is not YAML ({what})", "expected valid YAML")

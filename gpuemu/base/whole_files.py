@@ -46,7 +46,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
     except OSError as error:
         found = (error.strerror or str(error)).lower()
-        raise GpuemuError.one(str(path), None, "", found, "a file that can be written is right") from None
+        raise GpuemuError.one(str(path), None, "", found, "expected a file that can be written") from None
 
 
 def take_place(new: Path, target: Path) -> None:

@@ -30,7 +30,7 @@ class Kept:
         self._allowed = parse_allowed(allowed)
         self._baseline = read_baseline(file) if Path(file).exists() else None
         if self._baseline is None and os.environ.get("CI", "").lower() not in _NO and not renew:
-            right = "one that is committed is right: in CI none is written but where it is renewed"
+            right = "Commit a baseline: in CI only --renew-baseline writes one"
             raise GpuemuError.one(file, None, "", "no such file", right)
 
     def verdicts(self, data: Mapping[str, Any], values: Mapping[str, int]) -> list[Verdict]:
@@ -57,7 +57,7 @@ class Asked:
         self._conditions = [Condition(text) for text in conditions]
         for option, given in (("--allow", bool(allowed)), ("--renew-baseline", renew)):
             if given and file is None:
-                raise GpuemuError.one(option, None, "", "no --baseline", "--baseline FILE with it is right")
+                raise GpuemuError.one(option, None, "", "there is no --baseline", "Add --baseline FILE")
         self._kept = None if file is None else Kept(file, renew, allowed)
 
     def verdicts(self, result: Result) -> list[Verdict]:

@@ -83,7 +83,7 @@ def banks(
     arch = load_arch(arch_name)
     if (columns := _columns(op)) is not None:
         if lanes is not None or addresses is not None:
-            raise _refuse("--lanes" if lanes else "--addresses", "addresses for a wgmma", "--swizzle alone is right")
+            raise _refuse("--lanes" if lanes else "--addresses", "a wgmma takes no addresses", "Use --swizzle alone")
         wide = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
         a, b = (-(-lines * boxes.DEPTH_BYTES // wide) for lines in (boxes.LINES["A"], columns))
         if form == "text":
@@ -95,13 +95,13 @@ def banks(
             f"{MODES[swizzle] or 16}*(lane%8) + {16 if MODES[swizzle] else 1024}*(lane//8)",
         )
     if lanes is not None and addresses is not None:
-        raise _refuse("--lanes", "--addresses beside it", "one of the two says where the lanes point")
+        raise _refuse("--lanes", "--addresses is given as well", "Use one of the two")
     if lanes is not None:
         byte_addresses = _from_expression(lanes, "--lanes")
     elif addresses is not None:
         byte_addresses = _from_list(addresses)
     else:
-        raise _refuse("", "neither --lanes nor --addresses", "one of the two says where the lanes point")
+        raise _refuse("", "neither --lanes nor --addresses is given", "Use one of them to say where the lanes point")
     active_mask = _integer(mask, (COMMAND, None, "--mask"))
     access = shared_access(
         arch.with_overrides(overrides, where="--set"),
@@ -135,7 +135,7 @@ def _columns(op: str) -> int | None:
         return None
     shape = warpgroup_shape(opcode)
     if shape is None:
-        raise _refuse("", f"'{op}'", "a shape such as HGMMA.64x128x16.F32 is right")
+        raise _refuse("", f"'{op}'", "expected a shape such as HGMMA.64x128x16.F32")
     return shape[0]
 
 
@@ -158,7 +158,7 @@ def _from_list(text: str) -> Sequence[int]:
             text = read_whole(file).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "text that is not UTF-8"
-            raise GpuemuError.one(file, None, "", f"{reason}", "a file of 32 byte addresses is right") from None
+            raise GpuemuError.one(file, None, "", f"{reason}", "expected a file of 32 byte addresses") from None
     numbers = []
     for line, content in enumerate(text.splitlines(), 1):
         for item in re.split(r"[\s,]+", content.strip()):
@@ -171,5 +171,5 @@ def _integer(text: str, where: tuple[str, int | None, str]) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        right = "whole numbers such as 64 or 0x40 are right"
+        right = "expected whole numbers such as 64 or 0x40"
         raise GpuemuError.one(*where, f"'{text}'", right) from None

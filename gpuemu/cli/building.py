@@ -68,17 +68,17 @@ class Expected:
         number, _, self.file = text.partition("=")
         arrays = dict(buffers(arguments))
         if number not in arrays or not self.file:
-            right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
+            right = f"expected K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'}"
             raise GpuemuError.one("--expect", None, "", f"'{text}'", right)
         if not tolerance >= 0:
-            raise GpuemuError.one("--tolerance", None, "", str(tolerance), "a number of at least 0 is right")
+            raise GpuemuError.one("--tolerance", None, "", str(tolerance), "expected a number of at least 0")
         self.number = number
         self.tolerance = tolerance
         self.wanted = parse_argument(f"file:{self.file}")
         self._given = arrays[number]
         if self._given.size != self.wanted.size:
-            found = f"{self.wanted.size} numbers for argument {number}, which has {self._given.size}"
-            raise GpuemuError.one(self.file, None, "", found, "as many are right")
+            found = f"{self.wanted.size} numbers for the {self._given.size} of argument {number}"
+            raise GpuemuError.one(self.file, None, "", found, "Give an array of that many elements")
 
     @property
     def holds(self) -> str:

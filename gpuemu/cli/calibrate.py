@@ -83,7 +83,8 @@ def _require_cupy() -> None:
 
     if find_spec("cupy") is None:
         raise missing(
-            "cupy", f"{_INSTALL} brings it; --from FOLDER takes clocks measured elsewhere, --dry-run needs none"
+            "cupy",
+            f"Install it with {_INSTALL}; --from FOLDER uses clocks measured elsewhere, and --dry-run needs none",
         )
 
 
@@ -92,11 +93,11 @@ def _suite() -> Any:
     packaged = PACKAGE / "data"
     root = packaged if (packaged / "validation").is_dir() else PACKAGE.parent
     if not (root / "validation" / "calibrate").is_dir():
-        raise missing("the validation suite", "a wheel or a checkout that has it is right")
+        raise missing("the validation suite", "Use a wheel or a checkout that has it")
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     try:
         return importlib.import_module("validation.calibrate.command")
     except ModuleNotFoundError as error:
-        right = f"no other package of the name 'validation' is right ({error})"
+        right = f"Remove the other package of the name 'validation' ({error})"
         raise GpuemuError.one("gpuemu calibrate", None, "", "another 'validation' on the way", right) from None

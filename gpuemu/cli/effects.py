@@ -49,8 +49,8 @@ _WITH_SOURCES = ("html", "sarif", "github")
 _ONE_RUN = {"only": ABSENT}
 _TEXT = {"form": ("text",)}
 _EXPECTED = Rule("tolerance", {"expect": GIVEN})
-_SAVED = "a trace that is run is right: a saved result has been"
-_PITCH = "--pitch with the elements of a row is right beside it"
+_SAVED = "Run the trace with it: the saved result has run already"
+_PITCH = "Add --pitch with the elements of a row"
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "run": (
         Rule("by", {"page": ("source",), "form": ("csv", "json")}),
@@ -151,8 +151,8 @@ def _idle(rule: Rule, values: Values, options: Mapping[str, str]) -> GpuemuError
         " and ".join(_told(options[name], " or ".join(wanted), wanted, right=True) for name, wanted in one.items())
         for one in rule.ways
     )
-    right = rule.right or f"it has an effect with {takes}"
-    return GpuemuError.one(options[rule.option], None, "", " and ".join(found), right)
+    right = rule.right or f"Use it with {takes}"
+    return GpuemuError.one(options[rule.option], None, "", f"it has no effect here ({' and '.join(found)})", right)
 
 
 def _told(option: str, value: Any, wanted: tuple[str, ...], right: bool = False) -> str:

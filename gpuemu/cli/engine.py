@@ -47,7 +47,7 @@ def build() -> None:
         try:
             building.load(tell)
         except TimeoutError:
-            found, right = "another process that still compiles it", "ending that, or another GPUEMU_CACHE, is right"
+            found, right = "another process is still compiling it", "End that process, or set another GPUEMU_CACHE"
             raise GpuemuError.one("engine", None, "", found, right) from None
     by = " by another process" if waited[-1] else ""
     click.echo(f"compiled{by} in {time.monotonic() - started:.0f} s, kept in {building.folder()}")

@@ -55,7 +55,7 @@ def parse_arguments(texts: Iterable[str]) -> list[Any]:
         arguments.append(parse_argument(text))
         size = sum(array.nbytes for _, array in buffers(arguments))
         if size > MOST_BYTES:
-            right = f"at most {MOST_BYTES:,} for all arguments are right"
+            right = f"expected at most {MOST_BYTES:,} for all arguments"
             raise _refused(f"{size:,} bytes with '{text[:60]}'", right)
     return arguments
 
@@ -74,7 +74,7 @@ def parse_argument(text: str) -> Any:
     if _WHOLE.fullmatch(text):
         return _whole(text)
     if re.fullmatch(r"[-+]?[0-9]+", text):
-        raise _refused(f"'{text[:40]}'", "a number that does not begin with 0, or one such as 0x10, is right")
+        raise _refused(f"'{text[:40]}'", "expected a number without a leading 0, or one such as 0x10")
     try:
         return float(text)
     except ValueError:
@@ -94,8 +94,8 @@ def _typed(head: str, rest: str, text: str) -> Any:
     if (match := _TYPED.fullmatch(text)) and match[1] in TYPES:
         return _scalar(*match.groups())
     if _TYPED.fullmatch(text):
-        raise _refused(f"the type '{head}' in '{text[:60]}'", f"one of {', '.join(TYPES)} is right")
-    raise _refused(f"'{text}'", "a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right")
+        raise _refused(f"the type '{head}' in '{text[:60]}'", f"expected one of {', '.join(TYPES)}")
+    raise _refused(f"'{text}'", "expected a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2")
 
 
 def _refused(found: str, right: str) -> GpuemuError:
@@ -104,7 +104,7 @@ def _refused(found: str, right: str) -> GpuemuError:
 
 def _whole(text: str) -> int:
     if len(text) > MOST_DIGITS:
-        raise _refused(f"a number of {len(text)} digits", "a number of at most 64 bits is right")
+        raise _refused(f"a number of {len(text)} digits", "expected a number of at most 64 bits")
     return int(text, 0)
 
 
@@ -116,7 +116,7 @@ def _scalar(kind: str, count: str | None, text: str) -> Any:
 
     parts = text.split("/")
     if len(parts) != int(count):
-        right = f"{count} numbers, as in {kind}x{count}:{'/'.join('1234'[: int(count)])}, are right"
+        right = f"expected {count} numbers, as in {kind}x{count}:{'/'.join('1234'[: int(count)])}"
         raise _refused(f"'{text[:40]}' for {kind}x{count}", right)
     data = [bytes_of(_number(kind, part)) for part in parts]
     size = len(data[0])
@@ -127,17 +127,17 @@ def _number(kind: str, text: str) -> Any:
     floating = kind not in NUMPY_TYPES or NUMPY_TYPES[kind].kind == "f"
     if not floating:
         if not _WHOLE.fullmatch(text):
-            raise _refused(f"'{text[:40]}' for {kind}", "a whole number is right")
+            raise _refused(f"'{text[:40]}' for {kind}", "expected a whole number")
         number, limits = _whole(text), np.iinfo(NUMPY_TYPES[kind])
         # Bits are written in hexadecimal for either sign.
         if not limits.min <= number <= int(np.iinfo(f"u{NUMPY_TYPES[kind].itemsize}").max):
-            raise _refused(f"{number} for {kind}", f"{limits.min} to {limits.max} is right")
+            raise _refused(f"{number} for {kind}", f"expected {limits.min} to {limits.max}")
         bits = number & ((1 << limits.bits) - 1)
         return np.frombuffer(bits.to_bytes(limits.bits // 8, "little"), NUMPY_TYPES[kind])[0]
     try:
         value = float(text)
     except ValueError:
-        raise _refused(f"'{text[:40]}' for {kind}", "a number is right") from None
+        raise _refused(f"'{text[:40]}' for {kind}", "expected a number") from None
     if kind not in NUMPY_TYPES:
         from gpuemu.sass.numbers.narrow import Narrow
 
@@ -153,7 +153,7 @@ def _split(text: str, whole: str) -> list[Any]:
     wants_one = True
     for token in re.findall(r"[(),]|[^(),]+", text):
         if wants_one == (token in ",)") or (token == ")" and not around):
-            raise _refused(f"'{token}' in '{whole[:60]}'", "fields with a comma between them are right")
+            raise _refused(f"'{token}' in '{whole[:60]}'", "expected fields with a comma between them")
         if token == "(":
             around.append(fields)
             fields = []
@@ -164,7 +164,7 @@ def _split(text: str, whole: str) -> list[Any]:
             fields.append(token)
         wants_one = token in "(,"
     if around or wants_one:
-        raise _refused(f"'{whole[:60]}'", "struct: with fields is right, as in struct:f32:1.5,(i32:2,i32:3)")
+        raise _refused(f"'{whole[:60]}'", "expected struct: with fields, as in struct:f32:1.5,(i32:2,i32:3)")
     return fields
 
 
@@ -175,7 +175,7 @@ def _fields(fields: Iterable[Any], where: str, depth: int) -> tuple[Any, ...]:
         if isinstance(field, list | dict) and depth < _MOST_DEPTH:
             found.append(_fields(field.values() if isinstance(field, dict) else field, where, depth + 1))
         elif not isinstance(field, str) or re.fullmatch(r"[-+0-9.].*", field):
-            right = "a field with its type, such as i32:64, f32:1.5 or zeros:f32:128, is right"
+            right = "expected a field with its type, such as i32:64, f32:1.5 or zeros:f32:128"
             raise _refused(f"the field '{str(field)[:40]}' in '{where[:60]}'", right)
         elif (padding := re.fullmatch(r"pad:([0-9]{1,4})", field)) and int(padding[1]) <= _MOST_PADDING:
             found.append(bytes(int(padding[1])))
@@ -185,7 +185,7 @@ def _fields(fields: Iterable[Any], where: str, depth: int) -> tuple[Any, ...]:
 
 
 def _from_json(path: str) -> tuple[Any, ...]:
-    right = 'a list or an object of fields is right, such as {"x": "zeros:f32:128", "n": "i32:128"}'
+    right = 'expected a list or an object of fields, such as {"x": "zeros:f32:128", "n": "i32:128"}'
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -206,7 +206,7 @@ def default_arguments(
     Raises GpuemuError if another parameter needs a value; `described` has the sizes and types for it.
     """
     if not all(p.size == 8 and type_.may_be_a_pointer for p, type_ in zip(parameters, types, strict=True)):
-        right = f"--arg for each of its parameters, of {described} bytes, is right: such as "
+        right = f"expected --arg for each of its parameters, of {described} bytes: such as "
         right += "--arg random:f32:4096 for a pointer, --arg 64 for a number"
         raise _refused(f"no argument for {kernel}", right)
     return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in parameters]
@@ -215,13 +215,13 @@ def default_arguments(
 def _buffer(fill: str, rest: str, text: str) -> Any:
     kind, _, size = rest.partition(":")
     if kind not in TYPES:
-        raise _refused(f"the type '{kind}' in '{text}'", f"one of {', '.join(TYPES)} is right")
+        raise _refused(f"the type '{kind}' in '{text}'", f"expected one of {', '.join(TYPES)}")
     narrow = kind not in NUMPY_TYPES
     stored = np.dtype(np.uint16 if kind == "bf16" else np.uint8) if narrow else NUMPY_TYPES[kind]
     shape = tuple(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else (0,)
     count = prod(shape)
     if not 0 < count * stored.itemsize <= MOST_BYTES:
-        right = f"a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most, is right"
+        right = f"expected a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most"
         raise _refused(f"the size '{size[:40]}' in '{text[:60]}'", right)
     try:
         if not narrow or fill in ("zeros", "empty"):
@@ -230,7 +230,7 @@ def _buffer(fill: str, rest: str, text: str) -> Any:
 
         return _kept_as(kind, encode(kind, _filled(fill, np.dtype("f4"), count)).reshape(shape))
     except MemoryError:
-        raise _refused(f"'{text[:60]}', for which there is not enough memory", "a smaller one is right") from None
+        raise _refused(f"not enough memory for '{text[:60]}'", "Give a smaller one") from None
 
 
 def _kept_as(kind: str, bits: Any) -> Any:
@@ -264,7 +264,7 @@ def _filled(fill: str, kind: np.dtype[Any], count: int) -> Any:
 
 
 def _from_file(path: str) -> Any:
-    right = f"a .npy file of numbers is right, of {MOST_BYTES:,} bytes at most"
+    right = f"expected a .npy file of numbers, of {MOST_BYTES:,} bytes at most"
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -276,5 +276,5 @@ def _from_file(path: str) -> Any:
     except (OSError, ValueError) as error:
         raise GpuemuError.one(path, None, "", getattr(error, "strerror", None) or str(error), right) from None
     if array.dtype.newbyteorder("=") not in NUMPY_TYPES.values():
-        raise GpuemuError.one(path, None, "", f"an array of {array.dtype}", f"one of {', '.join(NUMPY_TYPES)} is right")
+        raise GpuemuError.one(path, None, "", f"an array of {array.dtype}", f"expected one of {', '.join(NUMPY_TYPES)}")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))

@@ -42,7 +42,7 @@ class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
                 None,
                 "",
                 f"'{value[:40]}'",
-                "one to three sizes such as 128 or 16,16 are right",
+                "expected one to three sizes such as 128 or 16,16",
             )
         x, y, z = (*map(int, parts), 1, 1)[:3]
         right = beyond(param.name or "", (x, y, z)) if param else None
@@ -239,8 +239,8 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
     from gpuemu.studies.check.launch_notice import Notice
 
     if options.expect and options.execute == "timed":
-        found = "it with --execute timed, which leaves out what the other CTAs would have stored"
-        raise GpuemuError.one("--expect", None, "", found, "all CTAs are right for it: --execute all")
+        found = "--execute timed leaves out what the other CTAs would have stored"
+        raise GpuemuError.one("--expect", None, "", found, "Add --execute all, which executes all CTAs")
     cubin = machine_code(path, options, arch)
     arguments = arguments_of(cubin, options)
     notice = Notice()
@@ -305,5 +305,5 @@ def _ctas(text: str | None) -> list[int] | None:
     try:
         chosen = parse_selection([part.strip() for part in text.split(",")])
     except PydanticCustomError:
-        raise GpuemuError.one("--cta", None, "", f"'{text}'", "numbers and ranges such as 0-3,8 are right") from None
+        raise GpuemuError.one("--cta", None, "", f"'{text}'", "expected numbers and ranges such as 0-3,8") from None
     return None if chosen is None else sorted(set(chosen))

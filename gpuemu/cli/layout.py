@@ -79,7 +79,7 @@ def layout(
     chosen = parse_layout(name, shape, max(1, shape.elements // max(1, each)))
     found = rows(chosen, shape, each, geometry)
     if picture_alone and isinstance(chosen, VirtualThreads):
-        right = "a layout is right; virtual threads move threads, and their tile is that of plain"
+        right = "expected a layout; virtual threads move threads, and their tile is that of plain"
         raise GpuemuError.one("--picture", None, "", f"'{name}'", right)
     pictures = [] if isinstance(chosen, VirtualThreads) else [cells(geometry, shape, chosen, each)]
     if form == "json":

@@ -30,7 +30,7 @@ def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[s
         elif isinstance(value, int) and not isinstance(value, bool):
             layout[name.removeprefix("layout.")] = value
         else:
-            problems.append(Problem("--set", None, name, repr(value), "a whole number is right"))
+            problems.append(Problem("--set", None, name, repr(value), "expected a whole number"))
     if problems:
         raise GpuemuError(problems)
     return overrides, layout
@@ -57,7 +57,9 @@ def _loaded(
     results = None
     if is_machine_code(trace):
         if layout:
-            raise GpuemuError.one("--set", None, "layout", "layout numbers", "machine code has none; a trace may")
+            raise GpuemuError.one(
+                "--set", None, "layout", "machine code has no layout numbers", "Set them for a trace only"
+            )
         loaded, results = executed(trace, launch, arch, hold)
     else:
         loaded = saved_trace(trace, None if arch is None else arch.name, launch, layout)
@@ -74,8 +76,8 @@ def changed(arch: Architecture, overrides: dict[str, object]) -> Architecture:
         section, _, rest = name.partition(".")
         found = having(rest.partition(".")[0]) if section == "chips" else None
         if found is not None and found[1] not in arch.chips:
-            right = f"{found[1]} is a chip of {found[0]}, this run is on {arch.name}: add --chip '{found[1]}'"
-            raise GpuemuError.one("--set", None, name, "an unknown name", right)
+            right = f"{found[1]} is a chip of {found[0]} and this run is on {arch.name}: add --chip '{found[1]}'"
+            raise GpuemuError.one("--set", None, name, "unknown name", right)
     return arch.with_overrides(overrides, where="--set") if overrides else arch
 
 
@@ -86,8 +88,8 @@ def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dic
     refused = (replace(launch, kernel=None) if lists_kernels(trace) else launch).given
     if refused:
         locate(trace, arch)  # what it is comes before what was given with it
-        right = "a .cubin or .cu takes them; a trace has its launch in it"
-        raise GpuemuError.one(trace, None, "", f"a trace with {refused}", right)
+        right = "Remove them: a trace contains its launch"
+        raise GpuemuError.one(trace, None, "", f"a trace takes no {refused}", right)
     return load_trace(trace, arch=arch, layout=layout, kernel=launch.kernel)
 
 

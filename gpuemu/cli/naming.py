@@ -11,8 +11,8 @@ from gpuemu.trace.model import Trace
 from gpuemu.trace.naming import Naming, find_swizzle, linear, swizzled
 
 RIGHT = (
-    "NAME=MACRO:VALUES with three values or more such as pitch=PITCH:24,40,56, or swizzle=MACRO:VALUE with the value "
-    "that turns the swizzle off, is right"
+    "expected NAME=MACRO:VALUES with three values or more such as pitch=PITCH:24,40,56, or swizzle=MACRO:VALUE with "
+    "the value that turns the swizzle off"
 )
 SWIZZLE = "swizzle"
 """The name that stands for the three of a swizzle."""
@@ -52,8 +52,8 @@ class NameOption:
             return replace(given, define=(*given.define, f"{self.changes}={value}"))
         number = int(self.changes)
         if number >= len(given.args):
-            found = f"argument {number} of {len(given.args)} that --arg gives"
-            raise GpuemuError.one("--name", None, "", found, "one of them, counted from 0, is right")
+            found = f"there is no argument {number}: --arg gives {len(given.args)}"
+            raise GpuemuError.one("--name", None, "", found, "Arguments are counted from 0")
         return replace(given, args=(*given.args[:number], str(value), *given.args[number + 1 :]))
 
 

@@ -58,9 +58,9 @@ class Wanted:
         if self.form in PAGES[self.page]:
             return
         if self.form == "csv":
-            right = "the source page can be had so: --page source --format csv"
+            right = "Only the source page has this format: --page source --format csv"
         else:
-            right = f"the page {self.page} comes as {', '.join(PAGES[self.page])}"
+            right = f"expected {', '.join(PAGES[self.page])} for --page {self.page}"
         raise GpuemuError.one("--format", None, "", self.form, right)
 
 
@@ -70,7 +70,7 @@ def beside(also: Iterable[str], sources: tuple[Path, ...]) -> list[tuple[Path, W
     for text in also:
         form, _, file = text.partition("=")
         if form not in PAGES["summary"] or not file:
-            right = f"FORMAT=FILE is right, of the formats {', '.join(PAGES['summary'])}"
+            right = f"expected FORMAT=FILE, of the formats {', '.join(PAGES['summary'])}"
             raise GpuemuError.one("--also", None, "", f"'{text}'", right)
         found.append((Path(file), Wanted("summary", form, to_a_file=True, sources=sources)))
     return found

@@ -121,7 +121,7 @@ def rank(
 
 def _whole(option: str, text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise GpuemuError.one(option, None, "", f"'{text}'", "a whole number of at least 1, or all, is right")
+        raise GpuemuError.one(option, None, "", f"'{text}'", "expected a whole number of at least 1, or all")
     return int(text)
 
 
@@ -137,16 +137,20 @@ def _space(
     if first.endswith(".py"):
         if len(files) > 1 or given:
             found = ", ".join(given) or "several files"
-            raise GpuemuError.one(first, None, "", f"a Triton program with {found}", "its own launch is right")
+            raise GpuemuError.one(
+                first, None, "", f"a Triton program takes no {found}", "The program launches its kernel itself"
+            )
         return TritonProgram(first, (), call, kernel, axes)
     if call is not None:
-        raise GpuemuError.one("--call", None, "", f"code for {first}", "a Triton program, FILE.py, is right")
+        raise GpuemuError.one("--call", None, "", f"{first} is no Triton program", "Use --call with a FILE.py only")
     if first.endswith(".json"):
         if len(files) > 1 or given or axes:
-            raise GpuemuError.one(first, None, "", "other files or options of a launch", "the list alone is right")
+            raise GpuemuError.one(
+                first, None, "", "other files or launch options are given as well", "Give the list alone"
+            )
         return as_space(_from_json(first))
     if axes and not all(file.endswith((".cu", ".ptx")) for file in files):
-        raise GpuemuError.one("--vary", None, "", "machine code", "a .cu, whose macros the names are, is right")
+        raise GpuemuError.one("--vary", None, "", "machine code has no macros to vary", "Give a .cu")
     return as_space([one for file in files for one in _varied(file, axes, kernel, launch, args, options)])
 
 
@@ -157,9 +161,9 @@ def _from_json(path: str) -> list[Any]:
     try:
         listed = json.loads(read_whole(path, 1 << 28))
     except (OSError, ValueError) as error:
-        raise GpuemuError.one(path, None, "", f"no JSON ({error})", "a list of configurations is right") from None
+        raise GpuemuError.one(path, None, "", f"no JSON ({error})", "expected a list of configurations") from None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise GpuemuError.one(path, None, "", "something else", "a list of objects is right")
+        raise GpuemuError.one(path, None, "", "something else", "expected a list of objects")
     known: dict[str, Any] = {}
 
     def argument(text: Any) -> Any:

@@ -54,7 +54,7 @@ class Results:
                 with whole_file(target) as file:
                     np.save(file, array)
             except OSError as error:
-                right = "a file that can be written is right"
+                right = "expected a file that can be written"
                 raise GpuemuError.one(target, None, "", str(error.strerror).lower(), right) from None
         verdicts = [(one, one.verdict()) for one in self._expected]
         for one, wrong in verdicts:
@@ -75,7 +75,7 @@ def _save(text: str, arguments: list[Any]) -> tuple[Any, str]:
     number, _, target = text.partition("=")
     arrays = dict(buffers(arguments))
     if number not in arrays or not target:
-        right = f"K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'} is right"
+        right = f"expected K=FILE.npy with K one of {', '.join(arrays) or 'no arguments'}"
         raise GpuemuError.one("--save", None, "", f"'{text}'", right)
     keeps_name = target.endswith(".npy") or is_written_into(Path(target))
     return arrays[number], target if keeps_name else f"{target}.npy"

@@ -16,7 +16,7 @@ def result_data(name: str, arch_name: str | None, settings: tuple[str, ...]) -> 
     from gpuemu.views.json_result import as_data
 
     if is_machine_code(name):
-        right = "a trace of it is right, as gpuemu trace records one, or what gpuemu run --format json -o saved"
+        right = "expected a trace of it, as gpuemu trace records one, or what gpuemu run --format json -o saved"
         raise GpuemuError.one(name, None, "", "machine code, whose launch is not known", right)
     if not name.endswith(".json"):
         return as_data(run_trace(name, arch_name, settings))
@@ -27,7 +27,7 @@ def read_result(path: str) -> dict[str, Any]:
     """A saved result. Raises GpuemuError if the file is not one."""
     from gpuemu.views.json_result import VERSION
 
-    right = "a file written by gpuemu run --format json is right"
+    right = "expected a file written by gpuemu run --format json"
     try:
         data = json.loads(read_whole(path).decode())
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def read_result(path: str) -> dict[str, Any]:
         raise GpuemuError.one(path, None, "", "a file that cannot be read", right) from None
     if not isinstance(data, dict) or data.get("gpuemu_result") != VERSION:
         found = data.get("gpuemu_result", "nothing") if isinstance(data, dict) else "no mapping"
-        raise GpuemuError.one(path, None, "gpuemu_result", str(found), f"{VERSION} is right; {right}")
+        raise GpuemuError.one(path, None, "gpuemu_result", str(found), f"expected {VERSION}; {right}")
     needed = (
         "kernel",
         "arch",

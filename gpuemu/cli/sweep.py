@@ -104,7 +104,7 @@ def _checked(form: str | None, output: str | None, plot: str | None, jobs: int |
         from gpuemu.studies.sweeps.files import check_parquet
 
         if output is None:
-            raise GpuemuError.one("--format", None, "", "parquet for the terminal", "-o FILE.parquet is right")
+            raise GpuemuError.one("--format", None, "", "parquet cannot be printed", "Add -o FILE.parquet")
         check_parquet()
     if plot is not None:
         from gpuemu.studies.sweeps.plot import check_plot
@@ -113,7 +113,9 @@ def _checked(form: str | None, output: str | None, plot: str | None, jobs: int |
     check_places(jobs, cluster)
     for file in filter(None, (output, plot)):
         if not Path(file).parent.is_dir():
-            raise GpuemuError.one(file, None, "", "no folder for it", "a file that can be written is right")
+            raise GpuemuError.one(
+                file, None, "", "its folder does not exist", "Create the folder, or choose another file"
+            )
     return form
 
 
@@ -134,7 +136,7 @@ def _study(
 
     written = read_study(study_file)
     if given.axes:
-        right = "one of the two is right"
+        right = "Use one of the two"
         raise GpuemuError.one("--vary", None, "", "--vary with --study", right)
     changed = {setting.name for setting in fixed}
     kept = tuple(setting for setting in written.fixed if setting.name not in changed)

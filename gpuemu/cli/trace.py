@@ -61,14 +61,14 @@ def trace(
     from gpuemu.trace.files import format_of, lists_kernels
 
     if lists_kernels(output):
-        right = "a name that ends in .yaml, .traceg or .traceg.xz is right"
+        right = "expected a name that ends in .yaml, .traceg or .traceg.xz"
         raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
     options, naming = LaunchOptions(**launch), None
     for option, given in (("--name", named is not None), ("--with-source", with_source)):
         if given and format_of(output) is not None:
-            raise GpuemuError.one(option, None, "", f"it with {output}", "a YAML file has room for that")
+            raise GpuemuError.one(option, None, "", f"{output} cannot hold it", "Write a YAML file")
         if given and not is_machine_code(kernel_file):
-            raise GpuemuError.one(option, None, "", "it with a trace", "a .cubin or .cu takes it")
+            raise GpuemuError.one(option, None, "", "a trace does not take it", "Give a .cubin or .cu")
     if not is_machine_code(kernel_file):
         recorded = saved_trace(kernel_file, arch_name, options)
     elif named is None:
@@ -80,7 +80,7 @@ def trace(
     try:
         written = _write(recorded, output, naming)
     except OSError as error:
-        right = "a file that can be written is right"
+        right = "expected a file that can be written"
         raise GpuemuError.one(output, None, "", str(error.strerror).lower(), right) from None
     if naming is not None:
         names = " and ".join(f"layout.{name} = {value}" for name, value in naming.layout.items())
@@ -113,6 +113,6 @@ def keeping_source(trace: Trace, kernel_file: str, options: LaunchOptions) -> Tr
     if not texts:
         names = sorted({file for instruction in trace.code for file, _ in instruction.source})
         found = f"no {' or '.join(names)} beside the kernel" if names else "code that does not name its source lines"
-        right = "a .cu, or a .cubin compiled with -lineinfo and its sources beside it, is right for --with-source"
+        right = "Give a .cu, or a .cubin compiled with -lineinfo whose sources are there"
         raise GpuemuError.one(kernel_file, None, "", found, right)
     return replace(trace, source_text=texts)

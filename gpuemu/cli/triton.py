@@ -85,6 +85,6 @@ def _report(launches: Any) -> str:
 
     timed = [one for one in launches if one.kept is not None]
     if not timed:
-        raise GpuemuError.one("--html", None, "", "no launch that was timed", "a program with one is right")
+        raise GpuemuError.one("--html", None, "", "the program timed no launch", "Nothing was written")
     slowest = max(timed, key=lambda one: one.nanoseconds or 0)
     return as_html(slowest.result, source_texts(slowest.result, ()), [])

@@ -27,7 +27,7 @@ output_option: Callable[[Any], Any] = click.option(
 def refuse_terminal(output: str | None, form: str) -> None:
     """Raises GpuemuError for a page of a browser on a terminal: asked before what takes long."""
     if output is None and form in _FOR_PROGRAMS and sys.stdout.isatty():
-        raise GpuemuError.one("--format", None, "", f"{form} for the terminal", "-o FILE beside it is right")
+        raise GpuemuError.one("--format", None, "", f"{form} cannot be printed", "Add -o FILE")
 
 
 def write_out(text: str, output: str | None, form: str = "text") -> None:
@@ -63,7 +63,7 @@ def lines_out(output: str | None) -> Iterator[Callable[[str], None]]:
             opened[0].flush()
         except OSError as error:
             found = (error.strerror or str(error)).lower()
-            raise GpuemuError.one(output, None, "", found, "a file that can be written is right") from None
+            raise GpuemuError.one(output, None, "", found, "expected a file that can be written") from None
 
     try:
         yield line

@@ -73,8 +73,8 @@ def load(tell: Tell | None = None) -> Loop:
     units = tuple(machine.UNITS)
     if units not in _loaded:
         if not is_possible():
-            right = "pip install numba installs it where it has wheels; simpy is right without"
-            raise GpuemuError.one("engine", None, "compiled", "no Numba", right)
+            right = "Install it with pip install numba, or use simpy"
+            raise GpuemuError.one("engine", None, "compiled", "Numba is not installed", right)
         from gpuemu.engine.compiled import loop
 
         with cache.turn(folder(), lambda: _wait(tell), _patience_s) as is_made:
@@ -104,7 +104,7 @@ def loop_for(engine: str, instructions: int, tell: Tell | None = None) -> Loop |
     """The compiled code if it is to drive a run of so many instructions, else None."""
     global _asked, _patience_s
     if engine not in ENGINES:
-        raise GpuemuError.one("engine", None, "", repr(engine), f"one of {', '.join(ENGINES)} is right")
+        raise GpuemuError.one("engine", None, "", repr(engine), f"expected one of {', '.join(ENGINES)}")
     if engine == "simpy":
         return None
     if engine == "compiled" or tuple(machine.UNITS) in _loaded:

@@ -113,7 +113,7 @@ def execute(
     units = observer if sees_units(observer) else None
     if units is not None:
         if engine == "compiled":
-            right = "simpy, which tells of them, is right"
+            right = "Use simpy, which reports them"
             raise GpuemuError.one("engine", None, "compiled", "an observer of single units", right)
         engine = "simpy" if engine == "auto" else engine
     loop = building.loop_for(engine, instructions, None if observer is None else observer.compiles)

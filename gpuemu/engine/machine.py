@@ -118,7 +118,7 @@ def _refuse_twice(unit: Unit) -> None:
     ):
         for name in given:
             if name in there:
-                raise GpuemuError.one(unit.name, None, kind, f"{name}, which there is", "another name is right")
+                raise GpuemuError.one(unit.name, None, kind, f"{name} exists already", "Choose another name")
 
 
 def _changed() -> None:

@@ -75,7 +75,7 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
     numbers = s.sm_sub_cores * (_SETS * found.writes + s.register_file_banks * (found.arithmetic + _SETS * found.reads))
     if numbers > MOST_NUMBERS:
         name, most = (late + Counter(arithmetic) + Counter(special)).most_common(1)[0]
-        right = f"values are right that have the register files note no more than {MOST_NUMBERS} cycles ahead"
+        right = f"Choose values with which the register files note at most {MOST_NUMBERS} cycles ahead"
         raise GpuemuError.one(arch, None, name, f"{most} cycles, which {s.sm_sub_cores} sub-cores note ahead", right)
     return found
 

@@ -43,7 +43,7 @@ def fields(record: type[Record]) -> dict[str, int]:
         elif get_origin(hint) is Annotated and get_args(hint)[0] == list[int] and isinstance(get_args(hint)[1], int):
             found[name] = get_args(hint)[1]
         else:
-            raise TypeError(f"{record.__name__}.{name}: {hint}; int or Annotated[list[int], N] is right")
+            raise TypeError(f"{record.__name__}.{name}: {hint}; expected int or Annotated[list[int], N]")
     _FIELDS[record] = found
     return found
 

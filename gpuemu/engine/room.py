@@ -48,7 +48,7 @@ class Room:
         if full != BY_CYCLE:
             name, places = self._names[full - 1], self.rings[full - 1][1] + 1
         found = f"more than {places} {name}" if places else f"more {name} than there is room for"
-        right = "the engine must have room for all of them: this is a fault of gpuemu, please report it with its input"
+        right = "This is a fault of gpuemu: please report it with its input"
         return GpuemuError.one(arch, None, "engine", found, right)
 
     def column(self, name: str) -> Cycles:

@@ -288,7 +288,7 @@ def refusals(spec: Spec) -> list[tuple[str, str, str]]:
     before = spec.mio_queue_latency_cycles + each
     atomic = before + each + data
     if spec.mio_queue_latency_cycles < address:
-        right = f"{spec.mio_queue_latency_cycles} at most is right: then a request leaves its queue"
+        right = f"expected at most {spec.mio_queue_latency_cycles}, when a request leaves its queue"
         found.append(("mio.address_read_cycles", str(address), right))
     for name, value, least in (
         ("l1.latency_cycles", spec.global_memory_l1_latency_cycles, before),
@@ -297,6 +297,6 @@ def refusals(spec: Spec) -> list[tuple[str, str, str]]:
         ("atomic_latency_cycles", spec.global_memory_atomic_latency_cycles, atomic),
     ):
         if value <= least:
-            right = f"more than {least} is right: before that the request is not there"
+            right = f"expected more than {least}, when the request arrives"
             found.append((f"global_memory.{name}", str(value), right))
     return found

@@ -42,7 +42,7 @@ def _mode(instruction: str) -> MmaMode:
         except UnknownOpcodeError as error:
             raise GpuemuError.one("gpuemu fragment", None, "", error.found, error.right) from None
         if not operation.tensor:
-            right = "LDSM.4, HMMA.16816.F32 or another matrix instruction is right"
+            right = "expected LDSM.4, HMMA.16816.F32 or another matrix instruction"
             raise GpuemuError.one("gpuemu fragment", None, "", f"'{name}'", right)
         opcode, name = parse_opcode(name), operation.operation
         if opcode.mnemonic in ("QMMA", "OMMA"):
@@ -60,7 +60,7 @@ def _narrow(opcode: Opcode, name: str) -> MmaMode:
     types = [m.lower() for m in opcode.modifiers if m.lower() in NARROW_FLOATS]
     if len(types) != 2:
         found = f"{len(types)} types of 8, 6 or 4 bits"
-        raise GpuemuError.one("gpuemu fragment", None, "", found, "QMMA.16832.F32.E4M3.E4M3 is right")
+        raise GpuemuError.one("gpuemu fragment", None, "", found, "expected QMMA.16832.F32.E4M3.E4M3")
     return float_mode(k, accumulator, (types[0], types[1]), sparse)
 
 

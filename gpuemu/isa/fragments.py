@@ -167,7 +167,7 @@ FLOAT_MODES = (
 )
 INTEGER_MODES = ("m16n8k32.s32.s8", "m16n8k32.s32.u8", "m16n8k16.s32.s8", "m16n8k16.s32.u8")
 _RIGHT = (
-    f"one of {', '.join((*FLOAT_MODES, 'm16n8k32.f32.e4m3', *INTEGER_MODES))} is right; of 8 bits, a mode may name "
+    f"expected one of {', '.join((*FLOAT_MODES, 'm16n8k32.f32.e4m3', *INTEGER_MODES))}; of 8 bits, a mode may name "
     "the type of B (m16n8k32.s32.u8.s8), an integer one may end in .sat; e5m2, e3m2, e2m3, e2m1 stand as e4m3 does"
 )
 NARROW_FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")

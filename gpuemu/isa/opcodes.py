@@ -131,21 +131,21 @@ def _has_events(opcode: Opcode) -> bool:
 def _warpgroup(kind: Kind, opcode: Opcode) -> Operation:
     shape = products.warpgroup_shape(opcode)
     if shape is None:
-        right = f"the model knows the shapes 64xNxK of {opcode.mnemonic}"
+        right = f"expected a shape 64xNxK for {opcode.mnemonic}"
         raise UnknownOpcodeError(f"'{opcode.text}'", right)
     if opcode.has("SP"):
-        raise UnknownOpcodeError(f"the sparse '{opcode.text}'", "a dense matrix instruction is right")
+        raise UnknownOpcodeError(
+            f"sparse instruction '{opcode.text}'", "The model knows only the dense ones of this kind"
+        )
     return Operation(kind, f"m64n8k{shape[1]}.{products.types(opcode)}", warpgroup_columns=shape[0], unit="warpgroup")
 
 
 def _unknown(opcode: Opcode) -> UnknownOpcodeError:
-    right = "an instruction that the model knows is right"
+    right = "gpuemu/isa/table.py has the known instructions"
     if opcode.mnemonic in NOT_MODELLED:
-        return UnknownOpcodeError(f"'{opcode.text}', which the model leaves out", right)
+        return UnknownOpcodeError(f"the model leaves out '{opcode.text}'", right)
     close = get_close_matches(opcode.mnemonic.upper(), TABLE, 1, cutoff=0.75)
-    return UnknownOpcodeError(
-        f"the unknown instruction '{opcode.text}'", f"did you mean '{close[0]}'?" if close else right
-    )
+    return UnknownOpcodeError(f"unknown instruction '{opcode.text}'", f"Did you mean '{close[0]}'?" if close else right)
 
 
 def is_guessed(opcode: str) -> bool:

@@ -152,7 +152,7 @@ def parse_operand(text: str) -> Operand:
     if _REGISTER.match(rest):
         register = parse_register(rest)
         if register is None:
-            mistake = "R0 to R254, UR0 to UR62, P0 to P6, UP0 to UP6 and RZ, URZ, PT, UPT are right"
+            mistake = "expected R0 to R254, UR0 to UR62, P0 to P6, UP0 to UP6 and RZ, URZ, PT, UPT"
         rest, *after = rest.split(".")
         suffixes = tuple(suffix for suffix in after if suffix != "reuse")
     elif (match := _BRACKETS.match(rest)) is not None:
@@ -161,11 +161,11 @@ def parse_operand(text: str) -> Operand:
         suffixes = tuple(ending.split(".")[1:])
         rest = prefix + insides
         if any(_REGISTER.match(term) for inside in brackets for term in inside.unknown):
-            mistake = "registers that exist are right in an address"
+            mistake = "expected registers that exist in an address"
     elif "[" in rest or "]" in rest:
-        mistake = "brackets that close, such as [R2+0x10], are right"
+        mistake = "expected brackets that close, such as [R2+0x10]"
     elif _NO_COUNTER.match(rest):
-        mistake = "SB0 to SB5 are right"
+        mistake = "expected SB0 to SB5"
     found = suffixes, negative, absolute, inverted, negated
     return Operand(text, rest, *found, ".reuse" in text, register, prefix, brackets, mistake)
 

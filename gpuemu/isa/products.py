@@ -53,8 +53,8 @@ def mode(opcode: Opcode) -> str:
     shapes = sparse if opcode.has("SP") else _SHAPES[name]
     shape = next((shapes[m] for m in opcode.modifiers if m in shapes), None)
     if shape is None:
-        known = f"the model knows the shapes {', '.join(shapes)} of {name}"
-        raise ValueError(known if shapes else f"a dense {name} is right")
+        known = f"expected one of the shapes {', '.join(shapes)} for {name}"
+        raise ValueError(known if shapes else f"expected a dense {name}")
     return f"{shape}.{types(opcode)}"
 
 
@@ -63,7 +63,7 @@ def types(opcode: Opcode) -> str:
     if opcode.mnemonic == "IMMA":
         inputs = "s8" if opcode.has("S8", "U8") else "s4" if opcode.has("S4", "U4") else None
         if inputs is None:
-            raise ValueError("the model knows the inputs S8, U8, S4, U4 of IMMA")
+            raise ValueError("expected one of the inputs S8, U8, S4, U4 for IMMA")
         return f"s32.{inputs}"
     accumulator = "f32" if opcode.has("F32") else "f16"
     inputs = "bf16" if opcode.has("BF16") else "tf32" if opcode.has("TF32") else "f16"

@@ -212,12 +212,12 @@ def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
     if operation.tensor:
         fewest = 4 + parsed.has("SP") + 2 * parsed.has("SF")  # D, A, B, C, where a sparse A has zeros, scales
     if len(operands) < fewest:
-        return f"{opcode} with {len(operands)} operands", f"at least {fewest} are right"
+        return f"{opcode} with {len(operands)} operands", f"expected at least {fewest}"
     for operand in map(parse_operand, operands):
         if operand.mistake:
             return f"{opcode} with the operand {operand.text}", operand.mistake
     if operation.kind is Kind.FIXED and not operation.tensor:
         fetched = sum(map(len, source_registers(opcode, operands)))
         if fetched > MOST_FETCHED:
-            return f"{opcode} that reads {fetched} registers", f"at most {MOST_FETCHED} are right"
+            return f"{opcode} that reads {fetched} registers", f"expected at most {MOST_FETCHED}"
     return None

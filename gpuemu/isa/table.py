@@ -199,15 +199,15 @@ def _refuse(line: str) -> None:
     """Raise GpuemuError for a line whose columns are not those of a row."""
     columns = [part.split() for part in line.split("|")]
     if not 4 <= len(columns) <= 5:
-        right = "mnemonics | unit and class | operands | numbers | notes is right, of which notes may be left out"
+        right = "expected mnemonics | unit and class | operands | numbers | notes, of which notes may be left out"
         raise GpuemuError.one(line, None, "row", f"{len(columns)} columns", right)
     names, treated, _, numbers, *_ = columns
     known = [kind.name.lower() for kind in Kind]
     if len(treated) < 2 or treated[0] not in known:
-        right = f"one of {', '.join(known)}, and a class, is right"
+        right = f"expected one of {', '.join(known)}, and a class"
         raise GpuemuError.one(" ".join(names), None, "unit and class", f"'{' '.join(treated)}'", right)
     if " ".join(numbers) not in NUMBERS:
-        right = f"{', '.join(NUMBERS[:-1])} or {NUMBERS[-1]} is right"
+        right = f"expected {', '.join(NUMBERS[:-1])} or {NUMBERS[-1]}"
         raise GpuemuError.one(" ".join(names), None, "numbers", f"'{' '.join(numbers)}'", right)
 
 

@@ -77,7 +77,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
         if len(warp.rows) != (count := int(np.count_nonzero(carry[warp.path]))):
             raise GpuemuError.one(
                 trace.file, None, f"warp {warp.warp} of CTA {warp.cta}",
-                f"{len(warp.rows)} address rows for {count} memory instructions", "one for each is right",
+                f"{len(warp.rows)} address rows for {count} memory instructions", "expected one for each",
             )  # fmt: skip
     warps = sorted(trace.warps, key=lambda warp: warp.cta)
     path = np.concatenate([warp.path for warp in warps]).astype(np.int32)
@@ -145,14 +145,14 @@ def _lower_code(trace: Trace, lowering: _Lowering) -> list[Op]:
                 ops.append(lowering.op(index, instruction))
             except UnreadableBarrierError as error:
                 found = f"{instruction} with {error.args[0]} in a register"
-                wrong = found, "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40"
+                wrong = found, "expected numbers in the instruction, such as BAR.SYNC 0x1, 0x40"
             except (ValueError, IndexError):
                 found = f"{str(instruction)[:80]}, whose operands cannot be read"
-                wrong = found, "operands as nvdisasm prints them are right"
+                wrong = found, "expected operands as nvdisasm prints them"
             except KeyError as missing:
                 name = lowering.arch.name
                 found = f"{instruction.opcode}, whose operation {missing.args[0]} has no timing in {name}"
-                wrong = found, "an architecture file that gives one is right"
+                wrong = found, "expected an architecture file that gives one"
         if wrong is not None:
             problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
     if problems:
@@ -177,9 +177,8 @@ def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
     if mode == "control_words" and not trace.has_control_words:
         bare = next(i for i in trace.code if i.control is None)
         raise GpuemuError.one(
-            trace.file, bare.line, f"code at {bare.offset:#06x}", "no control word",
-            "with issue.dependences = control_words every instruction carries one; "
-            "auto or register_scoreboard is right here",
+            trace.file, bare.line, f"code at {bare.offset:#06x}", "the instruction has no control word",
+            "Set issue.dependences to auto or register_scoreboard: with control_words every instruction needs one",
         )  # fmt: skip
     return trace.has_control_words and mode != "register_scoreboard"
 

@@ -53,7 +53,7 @@ def _compiler() -> list[str]:
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.17"]
     raise GpuemuError.one(
-        "gpuemu exec", None, "", "no C++ compiler", "install g++ or clang, or the wheel: pip install ziglang"
+        "gpuemu exec", None, "", "no C++ compiler", "Install g++ or clang, or the wheel: pip install ziglang"
     )
 
 
@@ -95,4 +95,4 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _failed(why: str) -> GpuemuError:
-    return GpuemuError.one("gpuemu exec", None, "the CUDA library", why[-300:], "a C++20 compiler can build it")
+    return GpuemuError.one("gpuemu exec", None, "the CUDA library", why[-300:], "Use a C++20 compiler")

@@ -38,25 +38,27 @@ def environment_for(program: str, door: int, given: Mapping[str, str]) -> dict[s
 def check(program: str, path: str | None = None) -> None:
     """Raises GpuemuError for a program that our library cannot get into."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        raise _refused(program, f"{platform.system()} on {platform.machine()}", "gpuemu exec needs x86-64 Linux")
+        raise _refused(program, f"{platform.system()} on {platform.machine()}", "expected x86-64 Linux")
     found = shutil.which(program, path=path)
     if found is None:
-        raise _refused(program, "no program that can be executed", "name one, with ./ if it is in this folder")
+        raise _refused(program, "no program that can be executed", "Name one, with ./ if it is in this folder")
     file = Path(found)
     if file.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
-        right = "such a program takes no libraries from its user; run a copy of it without that bit"
+        right = "Run a copy without the setuid bit: a setuid program loads no libraries of its user"
         raise _refused(program, "a setuid program", right)
     with file.open("rb") as opened:
         head = opened.read(64)
         if not head.startswith(_ELF):  # a script, whose interpreter loads the library
             return
         if len(head) < 64 or head[4] != 2 or struct.unpack_from("<H", head, 18)[0] != _X86_64:
-            raise _refused(program, "a program for another processor", "build it for x86-64")
+            raise _refused(program, "a program for another processor", "Build it for x86-64")
         opened.seek(struct.unpack_from("<Q", head, 32)[0])
         size, count = struct.unpack_from("<HH", head, 54)
         segments = opened.read(size * count)
     if _INTERPRETER not in {struct.unpack_from("<I", segments, k * size)[0] for k in range(count)}:
-        raise _refused(program, "a statically linked program", "it loads no libraries; link it without -static")
+        raise _refused(
+            program, "a statically linked program", "Link it without -static: a static program loads no libraries"
+        )
 
 
 def _refused(program: str, found: str, right: str) -> GpuemuError:

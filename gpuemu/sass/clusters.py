@@ -25,19 +25,23 @@ def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) 
     """CTAs of a cluster along each axis; `given` by the launch. Raises GpuemuError where that cannot be."""
     file, name, own = function.cubin.file, function.source_name, function.cluster
     if given is None and own is None and function.explicit_cluster:
-        found = "clusters whose size each launch has to say (.explicitcluster)"
-        raise GpuemuError.one(file, None, name, found, "a launch that says it is right: --cluster 2, or cluster=2")
+        found = "the kernel leaves the size of its clusters to the launch (.explicitcluster)"
+        raise GpuemuError.one(file, None, name, found, "Give it, as in --cluster 2 or cluster=2")
     size = given or own or (1, 1, 1)
     said = "clusters of {} x {} x {} CTAs".format(*size)
     if given is not None and own is not None and given != own:
-        raise GpuemuError.one(file, None, "--cluster", said, "{} x {} x {} are right (__cluster_dims__)".format(*own))
+        raise GpuemuError.one(file, None, "--cluster", said, "expected {} x {} x {} (__cluster_dims__)".format(*own))
     if math.prod(size) > 1 and not function.arch.startswith("sm_9"):
-        raise GpuemuError.one(file, None, "--cluster", f"{said} on {function.arch}", "code for sm_90 is right")
+        raise GpuemuError.one(
+            file, None, "--cluster", f"{function.arch} has no clusters", "Compile the kernel for sm_90"
+        )
     if not 1 <= math.prod(size) <= MOST_CTAS or min(size) < 1:
-        raise GpuemuError.one(file, None, "--cluster", said, f"1 to {MOST_CTAS} CTAs are right")
+        raise GpuemuError.one(file, None, "--cluster", said, f"expected 1 to {MOST_CTAS} CTAs")
     if any(ctas % each for ctas, each in zip(launch.grid, size, strict=True)):
-        grid = "a grid of {} x {} x {} CTAs".format(*launch.grid)
-        raise GpuemuError.one(file, None, "--grid", f"{grid} in {said}", "whole clusters along each axis are right")
+        grid = "{} x {} x {} CTAs".format(*launch.grid)
+        raise GpuemuError.one(
+            file, None, "--grid", f"{grid} in {said}", "expected a multiple of the cluster along each axis"
+        )
     return size
 
 

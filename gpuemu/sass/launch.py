@@ -224,7 +224,7 @@ def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> G
     offset = error.instruction.offset
     source = as_given(function.source_line(offset), file)
     where = function.image.place(offset) + _called_from(function, offset)
-    right = "an instruction that the executor knows is right"
+    right = "The executor does not know this instruction, or this form of it"
     if source is not None:
         return GpuemuError.one(source[0], source[1], where, f"{error}", right)
     return GpuemuError.one(file, None, where, f"{error}", right)

@@ -66,7 +66,9 @@ class PreparedLaunch:
         """Raise GpuemuError for a CTA that the grid does not have."""
         for cta in ctas:
             if not 0 <= cta < self.launch.ctas:
-                raise GpuemuError.one("--cta", None, "", f"CTA {cta}", f"the grid has CTAs 0 to {self.launch.ctas - 1}")
+                raise GpuemuError.one(
+                    "--cta", None, "", f"CTA {cta}", f"expected 0 to {self.launch.ctas - 1}, the CTAs of the grid"
+                )
 
 
 def prepare(config: LaunchConfig) -> PreparedLaunch:
@@ -92,7 +94,7 @@ def prepare(config: LaunchConfig) -> PreparedLaunch:
     prepared = PreparedLaunch(function, hardware, launch, code, cluster, sms, resident)
     if launch.ctas > prepared.at_once and is_cooperative(function):
         found = f"{launch.ctas} CTAs of a kernel that synchronizes the grid"
-        right = f"a cooperative launch takes the {prepared.at_once} that live on the chip at once"
+        right = f"expected at most {prepared.at_once}, which fit on the chip at once"
         raise GpuemuError.one(prepared.file, None, "--grid", found, f"{right} ({sms} SMs x {resident})")
     return prepared
 
@@ -152,9 +154,9 @@ def _check_bounds(function: DecodedFunction, launch: Launch) -> None:
     """Refuse a block that the code was not compiled for: by __launch_bounds__ (PTX: .maxntid), or .reqntid."""
     file, found, required = function.cubin.file, str(launch.block), function.required_block
     if required is not None and launch.block != required:
-        right = f"{required} is right, for which alone {function.source_name} was compiled (.reqntid)"
+        right = f"expected {required}, the only block that {function.source_name} was compiled for (.reqntid)"
         raise GpuemuError.one(file, None, "block", found, right)
     most = math.prod(function.max_threads or (launch.threads_per_cta,))
     if launch.threads_per_cta > most:
-        right = f"at most {most} threads are right, for which {function.source_name} was compiled (__launch_bounds__)"
+        right = f"expected at most {most} threads for {function.source_name} (__launch_bounds__)"
         raise GpuemuError.one(file, None, "block", f"{found}, {launch.threads_per_cta} threads", right)

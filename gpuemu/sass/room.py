@@ -14,11 +14,11 @@ MOST_BYTES = 1 << 34
 def check_room(launch: Launch, stack_bytes: int, file: str) -> None:
     """Refuse a stack that no GPU has, and a grid for which there is no room. Raises GpuemuError."""
     if stack_bytes > MOST_STACK_BYTES:
-        right = f"at most {MOST_STACK_BYTES:,} are right, all the local memory that a thread has"
+        right = f"expected at most {MOST_STACK_BYTES:,}, the local memory of a thread"
         raise GpuemuError.one(file, None, "--stack", f"{stack_bytes:,} bytes", right)
     bytes_needed = launch.ctas * _BYTES_PER_CTA
     if bytes_needed > MOST_BYTES:
         found = f"{launch.ctas:,} CTAs, for which gpuemu would need {bytes_needed / (1 << 30):,.0f} GiB of memory"
         most = MOST_BYTES // _BYTES_PER_CTA // 10**6 * 10**6
-        right = f"at most {most:,} are right; a grid of some waves tells as much, if CTAs do the same work"
+        right = f"expected at most {most:,}; a grid of a few waves tells as much if all CTAs do the same work"
         raise GpuemuError.one(file, None, "--grid", found, right)

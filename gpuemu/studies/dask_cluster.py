@@ -18,7 +18,7 @@ from gpuemu.base.extras import install
 from gpuemu.base.interrupts import held, ready_trackers
 
 CLUSTER = "--cluster"
-RIGHT = "tcp://HOST:PORT, the address of a dask scheduler, or local:N for N processes here, is right"
+RIGHT = "expected tcp://HOST:PORT of a dask scheduler, or local:N for N processes here"
 WAIT_S = 30
 """So long a cluster may take to answer, and its first worker to join."""
 _SOON_S = 0.1
@@ -29,8 +29,8 @@ def check_cluster(text: str) -> None:
     if not re.fullmatch(r"local:[1-9][0-9]{0,3}|(tcp|tls|ucx|ws|wss)://\S+", text):
         raise GpuemuError.one(CLUSTER, None, "", f"'{text}'", RIGHT)
     if find_spec("distributed") is None:
-        found = "no dask.distributed here"
-        raise GpuemuError.one(CLUSTER, None, "", found, f"{install('cluster')} brings it")
+        found = "dask.distributed is not installed"
+        raise GpuemuError.one(CLUSTER, None, "", found, f"Install it with {install('cluster')}")
 
 
 def losses() -> tuple[type[Exception], ...]:
@@ -50,11 +50,11 @@ def client(address: str) -> Iterator[Any]:
             found = stack.enter_context(dask.Client(where, timeout=WAIT_S, set_as_default=False))
             found.wait_for_workers(1, timeout=WAIT_S)
         except (OSError, TimeoutError) as error:
-            found = f"no cluster that answers at {address} ({error})"
+            found = f"no cluster answers at {address} ({error})"
             raise GpuemuError.one(CLUSTER, None, "", found, RIGHT) from None
         except RuntimeError as error:
-            found = f"processes of {address} that did not start ({error})"
-            right = 'a script that calls sweep() below if __name__ == "__main__": is right'
+            found = f"the processes of {address} did not start ({error})"
+            right = 'Call sweep() below if __name__ == "__main__":'
             raise GpuemuError.one(CLUSTER, None, "", found, right) from None
         yield found
 
@@ -90,11 +90,11 @@ def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
             except own as error:
                 better.set_exception(error)
             except CancelledError:
-                found, right = f"a cluster at {address} that went away", "the same command goes on when it is back"
+                found, right = f"the cluster at {address} went away", "Repeat the command when it is back: it resumes"
                 better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
             except Exception as error:
-                found = f"a cluster at {address} that cannot run it: {type(error).__name__}: {error}"
-                right = "gpuemu-sm, the same version as here, on every worker is right"
+                found = f"the cluster at {address} cannot run it: {type(error).__name__}: {error}"
+                right = "Install the same version of gpuemu-sm on every worker"
                 better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
 
         future.add_done_callback(done)

@@ -124,7 +124,7 @@ class Workers:
         found: dict[int, Any] = {}
         for number, outcome in self.run(tasks):
             if isinstance(outcome, Lost):
-                right = "a machine with room for them, or fewer --jobs, is right"
+                right = "Use fewer --jobs, or a machine with more memory"
                 raise GpuemuError.one("--jobs", None, "", f"a run that cannot be done: {outcome}", right)
             found[number] = outcome
             done()
@@ -251,7 +251,7 @@ def _load(job: bytes) -> Job:
     """On a worker: the job. Raises GpuemuError if another version of the program asks."""
     digest, loaded = pickle.loads(job)
     if digest != program_digest():
-        right = "the same version on every worker, and source files that stay as they are, are right"
+        right = "Install the same version on every worker, and leave source files unchanged"
         raise GpuemuError.one("gpuemu", None, "", "a worker with another version of gpuemu", right)
     found: Job = loaded
     return found

@@ -74,7 +74,7 @@ def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: n
     batches = {x.shape[:-2] for x in words}
     if len(batches) > 1:
         found = " and ".join(str(x.shape) for x in words)
-        raise GpuemuError.one(f"mma {mode}", None, "a, b, c", found, "the same leading shape is right")
+        raise GpuemuError.one(f"mma {mode}", None, "a, b, c", found, "expected the same leading shape")
     a, b, c = words
     return mma_registers(arch.tensor_core.numerics, chosen, a, b, c)
 
@@ -82,14 +82,14 @@ def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: n
 def _operand(mode: str, name: str, value: npt.ArrayLike, registers: int) -> Registers:
     given = np.asarray(value)
     if given.ndim < 2 or given.shape[-2:] != (registers, LANES):
-        right = f"[..., {registers}, {LANES}] (registers, lanes) is right"
+        right = f"expected [..., {registers}, {LANES}] (registers, lanes)"
         raise GpuemuError.one(f"mma {mode}", None, name, f"an array of shape {given.shape}", right)
     if given.dtype.kind not in "iu":
-        right = "whole numbers of 32 bits are right"
+        right = "expected whole numbers of 32 bits"
         raise GpuemuError.one(f"mma {mode}", None, name, f"values of type {given.dtype}", right)
     if given.dtype.itemsize > 4 and given.size and (given.min() < -(1 << 31) or given.max() >= 1 << 32):
         wrong = given.min() if given.min() < -(1 << 31) else given.max()
-        raise GpuemuError.one(f"mma {mode}", None, name, str(wrong), "whole numbers of 32 bits are right")
+        raise GpuemuError.one(f"mma {mode}", None, name, str(wrong), "expected whole numbers of 32 bits")
     return given.astype(np.uint32)
 
 

@@ -85,23 +85,23 @@ class Binder:
         names: dict[str, Any] = {**form.layout, **layout}
         for name in form.layout:
             if name in VARIABLES or keyword.iskeyword(name) or not (name.isascii() and name.isidentifier()):
-                right = f"a word of letters, digits and _ that is none of {', '.join(VARIABLES)} is right"
+                right = f"expected a word of letters, digits and _ that is none of {', '.join(VARIABLES)}"
                 self._refuse(("layout", name), f"the name '{name}'", right)
         for name, value in layout.items():
             if name not in form.layout:
                 close = get_close_matches(name, form.layout, 1)
-                known = f"this trace's names are: {', '.join(form.layout) or 'none'}"
-                hint = f"did you mean '{close[0]}'?" if close else known
-                self._refuse(("layout",), f"the unknown name '{name}'", hint)
+                known = f"Names of this trace: {', '.join(form.layout) or 'none'}"
+                hint = f"Did you mean '{close[0]}'?" if close else known
+                self._refuse(("layout",), f"unknown name '{name}'", hint)
             elif isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(value) > MAX_ADDRESS:
-                self._refuse(("layout", name), describe(value), "a whole number of at most 63 bits is right")
+                self._refuse(("layout", name), describe(value), "expected a whole number of at most 63 bits")
         if not self.code:
-            self._refuse(("code",), "no instruction", "at least one line of SASS is right")
+            self._refuse(("code",), "no instruction", "expected at least one line of SASS")
         self._raise()
         self.launch = launch_of(form.launch, names, self._refuse)
         if self.launch.threads_per_cta > MAX_THREADS:
             self._refuse(
-                ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"up to {MAX_THREADS} are right"
+                ("launch", "block"), f"{self.launch.threads_per_cta} threads", f"expected at most {MAX_THREADS}"
             )
         self._raise()
         warps, addresses, active, spaces, sources, events = (
@@ -161,13 +161,13 @@ class Binder:
         for n, entry in enumerate(self.form.warps):
             ctas, warps = parse_selection(entry.cta), parse_selection(entry.warp)
             if ctas and ctas[-1] >= launch.ctas:
-                right = f"the grid has CTAs 0 to {launch.ctas - 1}"
+                right = f"expected 0 to {launch.ctas - 1}, the CTAs of the grid"
                 self._refuse(("warps", n, "cta"), f"CTA {ctas[-1]}", right)
             if warps and warps[-1] >= launch.warps_per_cta:
-                right = f"the block has warps 0 to {launch.warps_per_cta - 1}"
+                right = f"expected 0 to {launch.warps_per_cta - 1}, the warps of the block"
                 self._refuse(("warps", n, "warp"), f"warp {warps[-1]}", right)
             if ctas is None and launch.ctas > MAX_CTAS:
-                right = f"up to {MAX_CTAS} are right; `cta` under warps names the CTAs to run"
+                right = f"expected at most {MAX_CTAS}; choose CTAs with `cta` under warps"
                 self._refuse(("launch",), f"{launch.ctas} CTAs", right)
                 break
             chosen_ctas.update(ctas or range(launch.ctas))
@@ -177,7 +177,7 @@ class Binder:
             (len(chosen_ctas) * launch.warps_per_cta, MAX_WARPS, "warps"),
         ):
             if count > most:
-                right = f"up to {most} are right; `cta` under warps names the CTAs to run"
+                right = f"expected at most {most}; choose CTAs with `cta` under warps"
                 self._refuse(("launch",), f"{count} {what}", right)
                 break
         self._raise()
@@ -185,14 +185,14 @@ class Binder:
         for n, chosen in enumerate(selected):
             for place in product(*chosen):
                 if place in owners:
-                    found = f"warp {place[1]} of CTA {place[0]} a second time"
-                    self._refuse(("warps", n), found, f"warps[{owners[place]}] speaks for it already")
+                    found = f"warp {place[1]} of CTA {place[0]} appears twice"
+                    self._refuse(("warps", n), found, f"Remove it here or from warps[{owners[place]}]")
                     return owners
                 owners[place] = n
         # A trace may leave whole CTAs out; within one, every warp has a path.
         for cta, warp in product(sorted({cta for cta, _ in owners}), range(launch.warps_per_cta)):
             if (cta, warp) not in owners:
-                self._refuse(("warps",), f"nothing for warp {warp} of CTA {cta}", "an entry for each warp is right")
+                self._refuse(("warps",), f"warp {warp} of CTA {cta} has no entry", "Add one for each warp of the CTA")
                 break
         return owners
 
@@ -202,7 +202,7 @@ class Binder:
             return np.arange(len(self.code), dtype=np.int32)
         path = self._walk(entry.path, place)
         if not len(path) and not self.problems:
-            self._refuse(place, "an empty path", "at least one instruction is right")
+            self._refuse(place, "the path is empty", "Add at least one instruction")
         return path
 
     def _walk(self, value: Any, place: Place) -> NDArray[np.int32]:
@@ -217,7 +217,7 @@ class Binder:
                     self._refuse(
                         place,
                         f"{item['repeat']} times {len(once)} instructions",
-                        f"up to {MAX_PATH} are right",
+                        f"expected at most {MAX_PATH}",
                     )
                     return once
                 part = np.tile(once, item["repeat"])
@@ -226,7 +226,7 @@ class Binder:
             parts.append(part)
             total += len(part)
             if total > MAX_PATH:
-                self._refuse(place, f"over {total} instructions", f"up to {MAX_PATH} are right")
+                self._refuse(place, f"over {total} instructions", f"expected at most {MAX_PATH}")
                 break
         return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
@@ -238,7 +238,7 @@ class Binder:
                 self._refuse(
                     place,
                     f"the offset {offset:#06x}",
-                    f"an instruction's offset is right; the code has {ends}",
+                    f"expected the offset of an instruction, {ends}",
                 )
                 return np.zeros(0, np.int32)
         low, high = np.searchsorted(self.offsets, [first, last])
@@ -255,18 +255,20 @@ class Binder:
             index = int(np.searchsorted(self.offsets, offset))
             place: Place = ("warps", n, "addresses", offset)
             if index >= len(self.code) or self.offsets[index] != offset:
-                self._refuse(place, f"the offset {offset:#06x}", "the offset of an instruction in the code is right")
+                self._refuse(place, f"the offset {offset:#06x}", "expected the offset of an instruction in the code")
             elif not self._memory[index]:
                 self._refuse(
                     place,
-                    f"addresses for {self.code[index].opcode}",
-                    "only memory instructions have addresses",
+                    f"{self.code[index].opcode} has addresses",
+                    "Only memory instructions have addresses",
                 )
             elif names_a_space(value) and not self._means_memories(index):
-                found = f"a space for {self.code[index].opcode}"
-                self._refuse(place, found, "only LD, ST and ATOM, whose addresses are generic, have one")
+                found = f"{self.code[index].opcode} has a space"
+                self._refuse(place, found, "Only LD, ST and ATOM, whose addresses are generic, may have one")
             elif says_from(value) and not self._copies(index):
-                self._refuse(place, f"from for {self.code[index].opcode}", "only asynchronous copies (LDGSTS) have one")
+                self._refuse(
+                    place, f"{self.code[index].opcode} has from", "Only asynchronous copies (LDGSTS) may have it"
+                )
             else:
                 by_index[index] = (place, value)
         if not len(memory):
@@ -277,8 +279,8 @@ class Binder:
             if index not in by_index:
                 instruction = self.code[index]
                 self._refuse(
-                    ("warps", n, "addresses"), f"none for {instruction.opcode} at {instruction.offset:#06x}",
-                    "each memory instruction that a path executes has addresses",
+                    ("warps", n, "addresses"), f"{instruction.opcode} at {instruction.offset:#06x} has no addresses",
+                    "Give addresses for each memory instruction that a path executes",
                 )  # fmt: skip
                 continue
             place, value = by_index[index]
@@ -299,7 +301,7 @@ class Binder:
         if isinstance(value, dict) and "each" in value:
             entries = value["each"]
             if len(entries) != executions:
-                right = f"the path executes it {executions} times"
+                right = f"expected {executions}, one for each time the path executes it"
                 self._refuse(place, f"{len(entries)} entries under each", right)
                 return np.zeros(executions, np.int32)
             parts = [self._rows_of(item, (*place, "each", k), k, 1, who, names) for k, item in enumerate(entries)]
@@ -344,7 +346,7 @@ class Binder:
         if known is None:
             if self._rows.count + count > MAX_ROWS:
                 found = f"{self._rows.count + count} executions with addresses of their own"
-                raise GpuemuError.one(*_NOWHERE, found, f"up to {MAX_ROWS} are right")
+                raise GpuemuError.one(*_NOWHERE, found, f"expected at most {MAX_ROWS}")
             order = np.arange(first, first + count, dtype=np.int64)[:, None]
             values = {**names, "cta": who.cta, "warp": who.warp, "lane": _LANE, "i": order}
             table = np.broadcast_to(address.evaluate(values), (count, LANES)).astype(np.int64)
@@ -357,7 +359,7 @@ class Binder:
             if len(bad):
                 k, lane = bad[0].tolist()
                 found = f"{table[k, lane]} in lane {lane}"
-                raise GpuemuError.one(*_NOWHERE, found, "an address of at least 0 is right")
+                raise GpuemuError.one(*_NOWHERE, found, "expected an address of at least 0")
             known = self._known_rows[key] = self._rows.add(table, takes_part, space_numbers(space, count), sources)
         return known
 

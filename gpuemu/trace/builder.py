@@ -131,7 +131,7 @@ class TraceBuilder:
         parsed = parse_listing(f"{offset:04x}: {word}{sass}", FILE, None, field)
         if len(parsed) != 1:
             found = f"{len(parsed)} instructions"
-            raise GpuemuError.one(FILE, None, field, found, "one is right; `listing` takes more")
+            raise GpuemuError.one(FILE, None, field, found, "expected one instruction; use `listing` for several")
         self._code += parsed
         self._scopes[-1].items.append(offset)
         if each is not None:
@@ -145,7 +145,9 @@ class TraceBuilder:
     def listing(self, text: str, file: str = "<listing>") -> None:
         """Append a whole listing, executed once from top to bottom; `file` is its name in messages."""
         if self._code:
-            raise GpuemuError.one(file, None, "code", "a listing after other code", "a listing comes first")
+            raise GpuemuError.one(
+                file, None, "code", "a listing after other code", "Give the listing before any other instruction"
+            )
         self._code = list(parse_listing(text, file, 1))
         self._scopes[-1].items += [i.offset for i in self._code]
 
@@ -175,7 +177,7 @@ class TraceBuilder:
     def repeat(self, times: int) -> Iterator[None]:
         """What is emitted inside is executed `times` over."""
         if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= MAX_REPEAT:
-            raise GpuemuError.one(FILE, None, "repeat", describe(times), "a whole number of times is right")
+            raise GpuemuError.one(FILE, None, "repeat", describe(times), "expected a whole number of times")
         with self._scope(_Block(times=times)):
             yield
 
@@ -185,7 +187,7 @@ class TraceBuilder:
         form = _checked(WarpsForm, {"warp": warps}, ("only",))
         selected = parse_selection(form.warp)
         if selected is not None and selected[-1] >= self._warps:
-            right = f"the block has warps 0 to {self._warps - 1}"
+            right = f"expected 0 to {self._warps - 1}, the warps of the block"
             raise GpuemuError.one(FILE, None, "only.warp", f"warp {selected[-1]}", right)
         with self._scope(_Block(warps=None if selected is None else frozenset(selected))):
             yield

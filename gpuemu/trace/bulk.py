@@ -75,7 +75,7 @@ _EVENTS = ("events", "event_lengths", "event_numbers")
 _WITHOUT_SLEEPS = 20
 """Columns of events in files that were written before NANOSLEEP had one."""
 _OPTIONAL = (*_SPACES, "sources", *_EVENTS)
-THE_SIDE_FILE = "the side file that was written with the trace is right"
+THE_SIDE_FILE = "Use the side file that was written with the trace"
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -120,7 +120,7 @@ def write_bulk(trace: Trace, file: BinaryIO, name: str) -> None:
     size, rows = sum(array.nbytes for array in arrays.values()) + 128 * len(arrays), len(arrays["addresses"])
     if size > MOST_BYTES or rows > MOST_ROWS:
         found = f"{size:,} bytes of paths and {rows:,} rows of addresses"
-        right = f"up to {MOST_BYTES:,} and {MOST_ROWS:,} are right: fewer CTAs, as --cta names them"
+        right = f"Record fewer CTAs with --cta: {MOST_BYTES:,} bytes and {MOST_ROWS:,} rows are the most"
         raise GpuemuError.one(name, None, "", found, right)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in (name for name in FIELDS if name in arrays):
@@ -235,12 +235,12 @@ class _Reader:
             if size != len(arrays[name]):
                 found = f"{len(arrays[name])} {'masks' if name in _MASKS else 'entries'}"
                 other = "addresses" if name in _MASKS else "cta"
-                raise self._refusal(name, found, f"one for each of the {size} in {other} is right")
+                raise self._refusal(name, found, f"expected one for each of the {size} in {other}")
         self._check_warps(arrays["cta"].astype(np.int64), arrays["warp"].astype(np.int64))
         paths = self._parts(arrays, "paths", "path_lengths", len(self.memory), "instructions in the code")
         for number, path in enumerate(paths):
             if not len(path):
-                raise self._refusal("path_lengths", f"path {number} empty", "at least one instruction is right")
+                raise self._refusal("path_lengths", f"path {number} is empty", THE_SIDE_FILE)
         self._check_range("path", arrays["path"], len(paths), "paths")
         rows = self._parts(arrays, "rows", "row_lengths", len(arrays["addresses"]), "rows of addresses")
         executed = [int(self.memory[path].sum()) for path in paths]
@@ -255,7 +255,7 @@ class _Reader:
         if len(below):
             row, lane = below[0].tolist()
             found = f"{addresses[row, lane]} in lane {lane} of row {row}"
-            raise self._refusal("addresses", found, "an address of at least 0 is right")
+            raise self._refusal("addresses", found, "expected an address of at least 0")
         warps = []
         lanes_in_last = self.launch.threads_per_cta - LANES * (self.launch.warps_per_cta - 1)
         whose = zip(arrays["cta"].tolist(), arrays["warp"].tolist(), arrays["path"].tolist(), rows, strict=True)
@@ -263,11 +263,11 @@ class _Reader:
         for place, (cta, warp, path_number, mine) in enumerate(whose):
             if len(mine) != executed[path_number]:
                 found = f"{len(mine)} rows for warp {warp} of CTA {cta}"
-                right = f"its path executes {executed[path_number]} memory instructions"
+                right = f"expected {executed[path_number]}, as its path has memory instructions"
                 raise self._refusal("row_lengths", found, right)
             if warp == self.launch.warps_per_cta - 1 and active[mine][:, lanes_in_last:].any():
                 found = f"lanes beyond the last thread in warp {warp} of CTA {cta}"
-                raise self._refusal("active", found, f"the warp has lanes 0 to {lanes_in_last - 1}")
+                raise self._refusal("active", found, f"expected lanes 0 to {lanes_in_last - 1} of this warp only")
             its_events = None
             if events is not None:
                 its_events = self._of_path(events[place], paths[path_number], arrays, f"warp {warp} of CTA {cta}")
@@ -275,7 +275,7 @@ class _Reader:
         in_order = tuple(sorted(warps, key=lambda w: (w.cta, w.warp)))
         sources = arrays["sources"].astype(np.int64) if "sources" in arrays else None
         if sources is not None and (sources < -1).any():
-            right = "addresses of at least 0, or -1, are right"
+            right = "expected addresses of at least 0, or -1"
             raise self._refusal("sources", f"{int(sources.min())}", right)
         known = None if events is None else arrays["events"].astype(np.int64)
         if known is not None and known.shape[1] == _WITHOUT_SLEEPS:
@@ -288,7 +288,7 @@ class _Reader:
         if not there:
             return None
         if len(there) < len(_EVENTS):
-            raise self._refusal(there[0], "it alone", f"{', '.join(_EVENTS)} together are right")
+            raise self._refusal(there[0], "the file lacks its companions", f"Give {', '.join(_EVENTS)} together")
         return self._parts(arrays, "event_numbers", "event_lengths", len(arrays["events"]), "events", least=-1)
 
     def _of_path(
@@ -300,7 +300,7 @@ class _Reader:
             counts = ~self.sleeps[path]
         if len(numbers) != int((has & counts).sum()):
             found = f"{len(numbers)} events for {who}"
-            raise self._refusal("event_lengths", found, "one for each asynchronous instruction of its path")
+            raise self._refusal("event_lengths", found, "expected one for each asynchronous instruction of its path")
         found_of = np.full(int(has.sum()), NONE, np.int32)
         found_of[counts[has]] = numbers
         return found_of
@@ -315,7 +315,7 @@ class _Reader:
                 members = {member.filename: member for member in archive.infolist()}
                 size = sum(member.file_size for member in members.values())
                 if size > MOST_BYTES:
-                    raise self._refusal("", f"{size:,} bytes when unpacked", f"up to {MOST_BYTES:,} are right")
+                    raise self._refusal("", f"{size:,} bytes when unpacked", f"expected at most {MOST_BYTES:,}")
                 for name in FIELDS:
                     member = members.get(f"{name}.npy")
                     if name in _OPTIONAL and member is None:
@@ -329,7 +329,7 @@ class _Reader:
     def _array(self, name: str, content: bytes | None) -> NDArray[np.generic]:
         """An array of the archive; its header is believed only as far as its content goes."""
         kinds, shape = FIELDS[name]
-        right = f"{' or '.join(', '.join(kinds).rsplit(', ', 1))} {shape} is right"
+        right = f"expected {' or '.join(', '.join(kinds).rsplit(', ', 1))} {shape}"
         if content is None:
             raise self._refusal(name, "nothing", right)
         stream = BytesIO(content)
@@ -345,18 +345,18 @@ class _Reader:
         if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
             raise self._refusal(name, f"{kind} {list(dimensions)}", right)
         if columns and dimensions[0] > MOST_ROWS:
-            raise self._refusal(name, f"{dimensions[0]:,} rows", f"up to {MOST_ROWS:,} are right")
+            raise self._refusal(name, f"{dimensions[0]:,} rows", f"expected at most {MOST_ROWS:,}")
         start = stream.tell()
         if len(content) - start != math.prod(dimensions) * kind.itemsize:
             found = f"{len(content) - start} bytes for {kind} {list(dimensions)}"
-            raise self._refusal(name, found, "the bytes of each number are right")
+            raise self._refusal(name, found, "expected as many bytes as the header says")
         array: NDArray[np.generic] = np.frombuffer(content, dtype=kind, offset=start)
         return array.reshape(dimensions, order="F" if by_columns else "C")
 
     def _check_range(self, name: str, numbers: NDArray[np.generic], count: int, of_what: str, least: int = 0) -> None:
         if len(numbers) and (numbers.min() < least or numbers.max() >= count):
             wrong = next(n for n in numbers.tolist() if not least <= n < count)
-            raise self._refusal(name, str(wrong), f"a number below {count} is right, the {of_what}")
+            raise self._refusal(name, str(wrong), f"expected a number below {count}, the {of_what}")
 
     def _parts(
         self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str, least: int = 0
@@ -365,7 +365,7 @@ class _Reader:
         numbers, lengths = arrays[name].astype(np.int32), arrays[lengths_name].astype(np.int64)
         if (lengths < 0).any() or (lengths > len(numbers)).any() or sum(lengths.tolist()) != len(numbers):
             found = f"{len(numbers)} numbers"
-            raise self._refusal(name, found, f"{sum(lengths.tolist())} are right, the sum of {lengths_name}")
+            raise self._refusal(name, found, f"expected {sum(lengths.tolist())}, the sum of {lengths_name}")
         self._check_range(name, numbers, count, of_what, least)
         return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
@@ -373,15 +373,15 @@ class _Reader:
         """Every warp of every CTA that occurs is there once."""
         per_cta = self.launch.warps_per_cta
         if not len(ctas):
-            raise self._refusal("cta", "no warps", "at least one CTA is right")
+            raise self._refusal("cta", "the file has no warps", THE_SIDE_FILE)
         self._check_range("cta", ctas, self.launch.ctas, "CTAs of the grid")
         self._check_range("warp", warps, per_cta, "warps of the block")
         places, times = np.unique(ctas * per_cta + warps, return_counts=True)
         if (times > 1).any():
             cta, warp = divmod(int(places[times > 1][0]), per_cta)
-            raise self._refusal("warp", f"warp {warp} of CTA {cta} a second time", "each warp once is right")
+            raise self._refusal("warp", f"warp {warp} of CTA {cta} appears twice", THE_SIDE_FILE)
         there = np.unique(ctas)
         if len(places) != len(there) * per_cta:
             expected = (there[:, None] * per_cta + np.arange(per_cta)).ravel()
             cta, warp = divmod(int(np.setdiff1d(expected, places)[0]), per_cta)
-            raise self._refusal("warp", f"nothing for warp {warp} of CTA {cta}", "each warp once is right")
+            raise self._refusal("warp", f"warp {warp} of CTA {cta} is missing", THE_SIDE_FILE)

@@ -41,13 +41,13 @@ class EventBinder:
             place: Place = ("warps", entry, "events", offset)
             index = int(np.searchsorted(self._offsets, offset))
             if index >= len(self._code) or self._offsets[index] != offset or not self._has[index]:
-                self._refuse(place, f"an event at {offset:#06x}", "the offset of an asynchronous instruction is right")
+                self._refuse(place, f"an event at {offset:#06x}", "expected the offset of an asynchronous instruction")
                 continue
             times = np.flatnonzero(executed == index)
             several = isinstance(value, dict) and "each" in value
             if several and len(value["each"]) != len(times):
                 found = f"{len(value['each'])} entries under each"
-                self._refuse(place, found, f"the path executes it {len(times)} times")
+                self._refuse(place, found, f"expected {len(times)}, one for each time the path executes it")
                 continue
             for i, k in enumerate(times.tolist()):
                 one = value["each"][i] if several else value

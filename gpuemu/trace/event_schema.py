@@ -13,7 +13,7 @@ def check(value: Any) -> Any:
     """Refuse what is no event: names with numbers or expressions, null for none, or `each` with a list of these."""
     if isinstance(value, dict) and set(value) == {"each"}:
         if not isinstance(value["each"], list):
-            raise refuse(f"each: {describe(value['each'])}", "a list with one entry for every execution is right")
+            raise refuse(f"each: {describe(value['each'])}", "expected a list with one entry for every execution")
         for one in value["each"]:
             _check_one(one)
     else:
@@ -26,10 +26,10 @@ def _check_one(value: Any) -> None:
         return
     if not isinstance(value, dict) or not set(value) <= set(FIELDS):
         found = describe(value) if not isinstance(value, dict) else f"the names {', '.join(map(str, value))}"
-        raise refuse(found, f"names of {', '.join(FIELDS)} are right")
+        raise refuse(found, f"expected names of {', '.join(FIELDS)}")
     for name, number in value.items():
         if not isinstance(number, str) and not (is_int(number) and abs(number) <= MAX_ADDRESS):
-            raise refuse(f"{name}: {describe(number)}", "a whole number or an expression in warp, cta and i is right")
+            raise refuse(f"{name}: {describe(number)}", "expected a whole number or an expression in warp, cta and i")
 
 
 _ONE: dict[str, Any] = {

@@ -48,7 +48,11 @@ def load_trace(
     if form is not None:
         for name in layout or {}:
             raise GpuemuError.one(
-                label, None, "layout", f"the unknown name '{name}'", f"{form.name} has no numbers to change"
+                label,
+                None,
+                "layout",
+                f"unknown name '{name}'",
+                f"{form.name[0].upper()}{form.name[1:]} has no numbers to change",
             )
         return form.read(found, label, kernel)
     if kernel is not None:
@@ -73,7 +77,7 @@ def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: 
         return trace
     if isinstance(trace, str | os.PathLike):
         return load_trace(trace, arch=arch)
-    right = "a Trace, the name of a shipped one, or the path of a file is right"
+    right = "expected a Trace, the name of a shipped one, or the path of a file"
     raise GpuemuError.one(where, None, "trace", strict_yaml.describe(trace), right)
 
 
@@ -85,7 +89,7 @@ class TraceFile:
 
     def __init__(self, document: strict_yaml.Document, folder: Path | None):
         if isinstance(document.value, dict) and "gpuemu_study" in document.value:
-            right = f"--study {document.name} is right, which takes one"
+            right = f"Pass it as --study {document.name}"
             raise GpuemuError([document.problem(("gpuemu_study",), "a study in the place of a trace", right)])
         self.form = _validate(document)
         first_line, second_line = (document.text_line(("code",), i) for i in range(2))
@@ -100,7 +104,7 @@ class TraceFile:
         return Binder(self.form, self._code, self._document.name, self._document.line, self._folder).bind(layout)
 
 
-_RECORD = "a trace of it is right, as gpuemu trace or gpuemu.trace_kernel records one"
+_RECORD = "Record a trace of it with gpuemu trace or gpuemu.trace_kernel"
 _NOT_TRACES = {
     ".ptx": ("PTX", _RECORD),
     **dict.fromkeys(CUDA_SOURCES, ("a CUDA source", _RECORD)),
@@ -110,7 +114,7 @@ _NOT_TRACES = {
 
 def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path, str]:
     """The file that `load_trace` reads for these, and what messages call it. Raises GpuemuError."""
-    right = "the path of a trace or the name of a shipped one is right"
+    right = "expected the path of a trace or the name of a shipped one"
     return _locate(strict_yaml.path_text(path, "load_trace()", right), arch)
 
 
@@ -127,14 +131,14 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             shipped = resources.find("traces", candidate)
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
-    right = "the path of a trace or the name of a shipped one is right"
+    right = "expected the path of a trace or the name of a shipped one"
     if os.path.isdir(given):  # also of a path that the system takes for too long
         raise GpuemuError.one(name, None, "", "a folder", right)
     if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)
     known = resources.names("traces")
     close = get_close_matches(name, known, 1)
-    hint = f"did you mean '{close[0]}'?" if close else "gpuemu traces lists those that come along"
+    hint = f"Did you mean '{close[0]}'?" if close else "List the shipped traces with: gpuemu traces"
     raise GpuemuError.one(name, None, "", "no trace of that name", hint)
 
 

@@ -93,10 +93,10 @@ def _check_path(value: Any) -> Any:
             parse_range(item)
             continue
         if set(item) != {"repeat", "path"}:
-            raise refuse(f"{_keys(item)} in a path", "{repeat: N, path: ...} is right")
+            raise refuse(f"{_keys(item)} in a path", "expected {repeat: N, path: ...}")
         times = item["repeat"]
         if not is_int(times) or not 0 <= times <= MAX_REPEAT:
-            raise refuse(f"repeat: {describe(times)}", "a whole number of times is right")
+            raise refuse(f"repeat: {describe(times)}", "expected a whole number of times")
         _check_path(item["path"])
     return value
 
@@ -104,12 +104,12 @@ def _check_path(value: Any) -> Any:
 def _check_lanes(value: Any) -> Any:
     if isinstance(value, list):
         if len(value) != 32:
-            raise refuse(f"a list of {len(value)} addresses", "32 are right, one a lane")
+            raise refuse(f"a list of {len(value)} addresses", "expected 32, one per lane")
         for lane, address in enumerate(value):
             if not is_int(address) or not 0 <= address <= MAX_ADDRESS:
-                raise refuse(f"{describe(address)} for lane {lane}", "a byte address is right")
+                raise refuse(f"{describe(address)} for lane {lane}", "expected a byte address")
     elif not isinstance(value, str) and not (is_int(value) and 0 <= value <= MAX_ADDRESS):
-        raise refuse(describe(value), "an expression such as 16*lane or a list of 32 addresses is right")
+        raise refuse(describe(value), "expected an expression such as 16*lane or a list of 32 addresses")
     return value
 
 
@@ -119,11 +119,11 @@ def _check_addresses(value: Any) -> Any:
     keys = set(value)
     if keys == {"each"}:
         if not isinstance(value["each"], list):
-            right = "a list with one entry for every execution is right"
+            right = "expected a list with one entry for every execution"
             raise refuse(f"each: {describe(value['each'])}", right)
         for k, item in enumerate(value["each"]):
             if isinstance(item, dict) and "each" in item:
-                raise refuse("each inside each", "one level is right")
+                raise refuse("each inside each", "Use one level of each")
             try:
                 _check_addresses(item)
             except PydanticCustomError as error:
@@ -138,9 +138,9 @@ def _check_addresses(value: Any) -> Any:
             raise refuse(*wrong)
         active = value.get("active", 0)
         if not isinstance(active, str) and not (is_int(active) and 0 <= active < 1 << 32):
-            raise refuse(f"active: {describe(active)}", "a mask such as 0x0000ffff or an expression is right")
+            raise refuse(f"active: {describe(active)}", "expected a mask such as 0x0000ffff or an expression")
     else:
-        raise refuse(_keys(value), "{lanes, active, space, from} or {each} is right")
+        raise refuse(_keys(value), "expected {lanes, active, space, from} or {each}")
     return value
 
 
@@ -150,7 +150,7 @@ _FILE_NAME_PATTERN = r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"
 def _check_file_name(value: Any) -> Any:
     good = isinstance(value, str) and re.fullmatch(_FILE_NAME_PATTERN, value) and PurePath(value).name == value
     if not good:
-        raise refuse(describe(value), "the name of a file beside the trace, without folders, is right")
+        raise refuse(describe(value), "expected the name of a file beside the trace, without folders")
     return value
 
 
@@ -346,14 +346,16 @@ class TraceForm(_Strict):
         named = {file for places in self.source.values() for file, _ in places}
         for file in self.source_text:
             if file not in named:
-                raise refuse(f"the text of '{file}'", "text of a file that stands under source is right", "source_text")
+                raise refuse(
+                    f"source does not name '{file}'", "Remove its text, or name the file under source", "source_text"
+                )
         return self
 
     @model_validator(mode="after")
     def _check_bulk_stands_alone(self) -> Self:
         for other in ("warps", "layout"):
             if self.bulk is not None and other in self.model_fields_set:
-                right = {"warps": "one of the two is right", "layout": "names are right only where expressions are"}
+                right = {"warps": "Give one of the two", "layout": "Names have a use only where expressions are"}
                 raise refuse(f"both bulk and {other}", right[other], "bulk")
         return self
 

@@ -38,5 +38,7 @@ class Format:
 
 def one_alone(label: str, kernel: str) -> GpuemuError:
     """The error of a kernel asked for of a file that has one."""
-    right = "a list of kernels, such as kernelslist.g, has several to name one of"
-    return GpuemuError.one(label, None, "", f"a trace, and the kernel '{kernel}' asked for", right)
+    right = "Remove --kernel, or give a list of kernels such as kernelslist.g"
+    return GpuemuError.one(
+        label, None, "", f"a single trace has no kernel to choose, but --kernel is '{kernel}'", right
+    )

@@ -24,9 +24,9 @@ def beyond(name: str, sizes: Sequence[int]) -> str | None:
     """What would be right for a "grid" or a "block" that no GPU takes; None for one that fits."""
     if name == "grid" and any(size > most for size, most in zip(sizes, _MOST_GRID, strict=True)):
         x, y, z = _MOST_GRID
-        return f"at most {x} in x, {y} in y and {z} in z are right"
+        return f"expected at most {x} in x, {y} in y and {z} in z"
     if name == "block" and sizes[2] > _MOST_BLOCK_Z:
-        return f"at most {_MOST_BLOCK_Z} in z are right"
+        return f"expected at most {_MOST_BLOCK_Z} in z"
     return None
 
 
@@ -35,7 +35,7 @@ def extent(name: str, given: Extent | Any, where: str) -> tuple[int, int, int]:
     sizes: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
     if not 1 <= len(sizes) <= 3 or not whole or min(sizes) < 1:
-        right = "a whole number of at least 1, or up to three for x, y and z, is right"
+        right = "expected a whole number of at least 1, or up to three for x, y and z"
         raise GpuemuError.one(where, None, name, repr(given), right)
     x, y, z = (*map(int, sizes), 1, 1)[:3]
     right_ = beyond(name, (x, y, z))

@@ -30,7 +30,7 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import Instruction, Trace
 
 PLACE = r"[^\x00-\x1f]+:[0-9]{1,9}"
-RIGHT = "file and line such as kernel.cu:12 are right, or a list of them, the innermost first"
+RIGHT = "expected file and line such as kernel.cu:12, or a list of them, the innermost first"
 _Places = tuple[tuple[str, int], ...]
 
 

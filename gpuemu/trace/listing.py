@@ -52,7 +52,7 @@ def split_operands(text: str) -> tuple[str, ...]:
     """
     parts = [part.strip() for part in _COMMA.split(text)] if text.strip() else []
     if "" in parts:
-        raise ValueError("an operand on each side of a comma is right")
+        raise ValueError("expected an operand on each side of a comma")
     return tuple(parts)
 
 
@@ -79,12 +79,12 @@ def parse_listing(
 
         match = _LINE.match(line)
         if match is None:
-            refuse(f"'{line}'", "a line such as '0120: [B------:R-:W0:-:S02] LDS R4, [R2]' is right")
+            refuse(f"'{line}'", "expected a line such as '0120: [B------:R-:W0:-:S02] LDS R4, [R2]'")
             continue
         offset_text, control_text, guard, opcode, operands = match.groups()
         offset = next_offset if offset_text is None else int(offset_text, 16)
         if offset < next_offset:
-            refuse(f"offset {offset:04x}", f"offsets rise; the least that can stand here is {next_offset:04x}")
+            refuse(f"offset {offset:04x}", f"expected {next_offset:04x} or more, because offsets rise")
         next_offset = max(offset, next_offset) + INSTRUCTION_BYTES
         control = None
         if control_text is not None:

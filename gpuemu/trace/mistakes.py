@@ -16,14 +16,14 @@ Place = tuple[str | int, ...]
 """Where a value stands in the form: ("warps", 0, "addresses", 16)."""
 
 _TOP = {
-    "gpuemu_trace": "1, the version of this form, is right",
-    "kernel": "the kernel's name is right",
-    "arch": "the architecture that the code was compiled for, such as sm_89, is right",
-    "about": "a sentence about the trace is right",
-    "launch": "a mapping with grid, block, registers_per_thread, static_ and dynamic_shared_bytes is right",
-    "layout": "a mapping of names to whole numbers is right",
-    "code": "a listing, one instruction a line under `code: |`, is right",
-    "warps": "a list with an entry for each kind of warp is right",
+    "gpuemu_trace": "expected 1, the version of this form",
+    "kernel": "expected the kernel's name",
+    "arch": "expected the architecture that the code was compiled for, such as sm_89",
+    "about": "expected a sentence about the trace",
+    "launch": "expected a mapping with grid, block, registers_per_thread, static_ and dynamic_shared_bytes",
+    "layout": "expected a mapping of names to whole numbers",
+    "code": "expected a listing, one instruction a line under `code: |`",
+    "warps": "expected a list with an entry for each kind of warp",
 }
 
 
@@ -64,11 +64,11 @@ def _found_and_right(place: Place, error: Any, is_key: bool) -> tuple[str, str]:
         known = list(_form_around(place).model_fields)
         close = get_close_matches(str(place[-1]), known, 1)
         return (
-            "an unknown key",
-            f"did you mean '{close[0]}'?" if close else f"the keys here are {', '.join(known)}",
+            "unknown key",
+            f"Did you mean '{close[0]}'?" if close else f"Keys here: {', '.join(known)}",
         )
     if is_key:
-        right = "a byte offset such as 0x0040 is right" if "addresses" in place[:-1] else "a name is right"
+        right = "expected a byte offset such as 0x0040" if "addresses" in place[:-1] else "expected a name"
         return f"{describe(error['input'])} as a key", right
     return "nothing" if error["type"] == "missing" else describe(error["input"]), _right(place)
 
@@ -85,17 +85,17 @@ def _form_around(place: Place) -> type[BaseModel]:
 def _right(place: Place) -> str:
     match place:
         case ("launch", "grid", *_):
-            return "three numbers of at least 1 are right, such as [1, 1, 1]"
+            return "expected three numbers of at least 1, such as [1, 1, 1]"
         case ("launch", "block", *_):
-            return "three numbers of at least 1 are right, such as [32, 1, 1]"
+            return "expected three numbers of at least 1, such as [32, 1, 1]"
         case ("launch", name):
-            return f"a whole number of at least {1 if name == 'registers_per_thread' else 0} is right"
+            return f"expected a whole number of at least {1 if name == 'registers_per_thread' else 0}"
         case ("layout", _):
-            return "a whole number of at most 63 bits is right"
+            return "expected a whole number of at most 63 bits"
         case ("warps", _):
-            return "a mapping with cta, warp, path and addresses is right"
+            return "expected a mapping with cta, warp, path and addresses"
         case ("warps", _, "addresses"):
-            return "byte offsets of memory instructions, such as 0x0040, with their lane addresses are right"
+            return "expected byte offsets of memory instructions, such as 0x0040, with their lane addresses"
         case (str() as name,) if name in _TOP:
             return _TOP[name]
-    return "a mapping with gpuemu_trace is right"
+    return "expected a mapping with gpuemu_trace"

@@ -31,7 +31,7 @@ COUNTERS = 6
 """Dependence counters of a warp."""
 LONGEST_STALL = 15
 """Cycles that a control word has room for."""
-RIGHT_CONTROL_WORD = "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
+RIGHT_CONTROL_WORD = "expected a control word such as B0-----:R-:W1:-:S02 (counters 0 to 5, stall 00 to 15)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
     """
     values, traces = list(recordings), [unshared(t) for t in recordings.values()]
     if len(values) < 3:
-        raise _refused(name, f"{len(values)} recordings", "three or more are right")
+        raise _refused(name, f"{len(values)} recordings", "expected three or more values")
     first, second = traces[:2]
     for trace in traces[1:]:
         _check_alike(name, first, trace)
@@ -130,7 +130,11 @@ def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
         there = first.addresses + (value - values[0]) * slopes
         even = all(getattr(first.launch, f) + (value - values[0]) * sizes[f] == getattr(trace.launch, f) for f in SIZES)
         if not even or (first.active & (there != trace.addresses)).any():
-            raise _refused(name, f"addresses that do not grow evenly from {values[0]} to {value}", "a pitch does")
+            raise _refused(
+                name,
+                f"addresses that do not grow evenly from {values[0]} to {value}",
+                "Choose a number on which the addresses depend linearly, such as a pitch",
+            )
     return Linear(first, name, values[0], slopes, sizes)
 
 
@@ -144,7 +148,7 @@ def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Sw
     ours = plain.addresses ^ ((plain.addresses >> shift) & (((1 << bits) - 1) << base))
     if (trace.active & shared[:, None] & (ours != trace.addresses)).any():
         raise _refused(
-            "bits", "shared addresses of another rule", f"swizzle(address, {bits}, {base}, {shift}) is right"
+            "bits", "shared addresses of another rule", f"expected swizzle(address, {bits}, {base}, {shift})"
         )
     return Swizzled(trace, names, plain.addresses, shared)
 
@@ -164,7 +168,7 @@ def find_swizzle(trace: Trace, plain: Trace) -> tuple[int, int, int]:
         if (changes == (before >> shift) & (((1 << bits) - 1) << base)).all():
             return bits, base, shift
     found = "shared addresses of another rule" if mask else "the same shared addresses in both recordings"
-    raise _refused("swizzle", found, "address ^ ((address >> shift) & mask) is right")
+    raise _refused("swizzle", found, "expected address ^ ((address >> shift) & mask)")
 
 
 def _beside(trace: Trace, plain: Trace) -> tuple[Trace, Trace, NDArray[np.bool_]]:
@@ -186,7 +190,7 @@ def _check_alike(name: str, a: Trace, b: Trace) -> None:
         return [[memory[k] for k in warp.path.tolist() if memory[k]] for warp in trace.warps]
 
     if accesses(a) != accesses(b) or not np.array_equal(a.active, b.active):
-        raise _refused(name, "recordings with different accesses", "the same, at other addresses, are right")
+        raise _refused(name, "the recordings make different accesses", "Choose values that change only the addresses")
 
 
 def _refused(name: str, found: str, right: str) -> GpuemuError:

@@ -41,17 +41,17 @@ def parse_selection(value: object) -> list[int] | None:
         elif match is not None:
             more = range(int(match[1]), int(match[2] or match[1]) + 1)
             if not 0 < len(more) <= 1 << 16:
-                raise refuse(f"the range {item}", "a range such as 0-3 is right")
+                raise refuse(f"the range {item}", "expected a range such as 0-3")
         else:
-            raise refuse(describe(item), "all, a number, a range such as 0-3, or a list of these is right")
+            raise refuse(describe(item), "expected all, a number, a range such as 0-3, or a list of these")
         twice = numbers.intersection(more)
         if twice:
-            raise refuse(f"{min(twice)} a second time", "each number once is right")
+            raise refuse(f"{min(twice)} appears twice", "Give each number once")
         numbers.update(more)
         if len(numbers) > MAX_CTAS:
-            raise refuse(f"more than {MAX_CTAS} numbers", f"up to {MAX_CTAS} are right")
+            raise refuse(f"more than {MAX_CTAS} numbers", f"expected at most {MAX_CTAS}")
     if not numbers:
-        raise refuse("an empty list", "a list of at least one number is right")
+        raise refuse("an empty list", "expected a list of at least one number")
     return sorted(numbers)
 
 
@@ -61,9 +61,9 @@ def parse_range(item: object) -> tuple[int, int]:
         return item, item
     match = _RANGE.match(item) if isinstance(item, str) else None
     if match is None:
-        right = "an offset such as 0x0040 or a range such as 0x0000-0x0040 is right"
+        right = "expected an offset such as 0x0040 or a range such as 0x0000-0x0040"
         raise refuse(f"{describe(item)} in a path", right)
     first, last = int(match[1], 16), int(match[2] or match[1], 16)
     if last < first:
-        raise refuse(f"the range {item}", "a range runs from the lower offset to the higher")
+        raise refuse(f"the range {item} runs backwards", "Give the lower offset first")
     return first, last

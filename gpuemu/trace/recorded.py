@@ -52,8 +52,8 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     writing fails, what was there before is left as it was.
     """
     if not trace.knows_copies:
-        found = "asynchronous copies (LDGSTS) without the shared addresses that they write"
-        right = "a trace that has them is right; one of Accel-Sim runs as it is"
+        found = "the trace lacks the shared addresses that its asynchronous copies (LDGSTS) write"
+        right = "A trace of Accel-Sim cannot be converted, but runs as it is"
         raise GpuemuError.one(trace.file, None, "", found, right)
     target = Path(path)
     side = target.with_name(f"{target.stem if target.suffix in ('.yaml', '.yml') else target.name}.npz")
@@ -71,11 +71,13 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     text = write_form(_form(trace, fields, os.fspath(path)))
     side_is_ours = is_side_file(side)
     if warps is None and side.exists() and not side_is_ours:
-        right = "another name for the trace is right, whose side file would take its place"
-        raise GpuemuError.one(str(side), None, "", "a file that is no trace's side file", right)
+        right = "Choose another name for the trace"
+        raise GpuemuError.one(
+            str(side), None, "", "this file would be overwritten, and it is no side file of a trace", right
+        )
     if warps is None and is_written_into(target):
-        found = "no regular file, for a trace whose addresses take a side file"
-        raise GpuemuError.one(os.fspath(path), None, "", found, "the name of a file is right")
+        found = "this trace needs a side file for its addresses, and the output is no regular file"
+        raise GpuemuError.one(os.fspath(path), None, "", found, "Give the name of a file")
     old_side, replaced = side.read_bytes() if side_is_ours else None, False
     try:
         with whole_file(target) as new_text:

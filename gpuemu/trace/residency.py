@@ -26,15 +26,17 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
         problems.append(Problem(trace.file, None, f"launch.{field_name}", found, right))
 
     if launch.threads_per_cta > sm.max_threads_per_cta:
-        refuse("block", f"{launch.threads_per_cta} threads", f"{arch.name} takes up to {sm.max_threads_per_cta}")
+        refuse(
+            "block", f"{launch.threads_per_cta} threads", f"expected at most {sm.max_threads_per_cta} for {arch.name}"
+        )
     if launch.registers_per_thread > sm.max_registers_per_thread:
-        right = f"up to {sm.max_registers_per_thread} is right"
+        right = f"expected at most {sm.max_registers_per_thread}"
         refuse("registers_per_thread", str(launch.registers_per_thread), right)
     if launch.shared_bytes > shared.max_bytes_per_cta:
         refuse(
             "dynamic_shared_bytes",
-            f"{launch.shared_bytes} bytes of shared memory, static and dynamic together",
-            f"{arch.name} gives a CTA up to {shared.max_bytes_per_cta}",
+            f"{launch.shared_bytes} bytes of static and dynamic shared memory",
+            f"expected at most {shared.max_bytes_per_cta} per CTA for {arch.name}",
         )
     warps = launch.warps_per_cta
     limits = limits_of(launch, arch)
@@ -42,15 +44,15 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
         refuse(
             "registers_per_thread",
             f"{warps} warps of {units(launch.registers_per_thread * LANES, sm.register_allocation_unit)} registers",
-            f"the SM has registers for {_warps_with_registers(launch, arch)} such warps",
+            f"expected at most {_warps_with_registers(launch, arch)} such warps, which fill the registers of the SM",
         )
     if limits["warps"] == 0:
-        refuse("block", f"{warps} warps", f"the SM holds {sm.max_warps}")
+        refuse("block", f"{warps} warps", f"expected at most {sm.max_warps} per SM")
     if limits["shared memory"] == 0 and not problems:
         refuse(
             "dynamic_shared_bytes",
-            f"{shared_bytes_taken(trace, arch)} bytes with the reserved ones",
-            f"the SM has {shared.capacity_bytes}",
+            f"{shared_bytes_taken(trace, arch)} bytes, including the reserved ones",
+            f"expected at most {shared.capacity_bytes} per SM",
         )
     if problems:
         raise GpuemuError(problems)

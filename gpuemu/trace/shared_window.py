@@ -61,7 +61,7 @@ def beyond_shared_memory(trace: Trace) -> list[Problem]:
                 Problem(
                     trace.file, instruction.line, f"code at {instruction.offset:#06x}",
                     f"{instruction.opcode} of {bytes_wide} bytes at {address} in lane {lane}",
-                    f"the CTA has {limit} bytes of shared memory",
+                    f"The CTA has {limit} bytes of shared memory",
                 )
             )  # fmt: skip
     return problems

@@ -12,7 +12,7 @@ from gpuemu.trace.mistakes import Place
 from gpuemu.trace.model import Launch
 
 SIZES = ("static_shared_bytes", "dynamic_shared_bytes")
-_RIGHT = "a whole number of at least 0, or an expression in names of the layout that gives one, is right"
+_RIGHT = "expected a whole number of at least 0, or an expression in names of the layout that gives one"
 
 
 def launch_of(form: LaunchForm, layout: Mapping[str, int], refuse: Callable[[Place, str, str], None]) -> Launch:

@@ -34,11 +34,11 @@ def what_is_wrong_with_space(space: Any) -> tuple[str, str] | None:
         masks = list(space.values())
         good = all(isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= ALL_LANES for mask in masks)
         if not good or not set(space) <= set(SPACES):
-            return f"space: {describe(space)}", f"masks of lanes under {', '.join(SPACES)} are right"
+            return f"space: {describe(space)}", f"expected masks of lanes under {', '.join(SPACES)}"
         if sum(masks) != reduce(or_, masks, 0):
-            return "a lane in two masks of space", "one memory for each lane is right"
+            return "a lane is in two masks of space", "Give each lane one memory"
     elif space not in SPACES:
-        return f"space: {describe(space)}", f"{', '.join(SPACES)}, or masks of lanes under these names are right"
+        return f"space: {describe(space)}", f"expected {', '.join(SPACES)}, or masks of lanes under these names"
     return None
 
 

@@ -39,7 +39,7 @@ def device(
     if chip is not None:
         hardware = hardware.with_overrides({"chip": chip}, where="gpuemu.triton.device()")
     if keep < 1:
-        raise GpuemuError.one("device()", None, "keep", str(keep), "at least 1 is right")
+        raise GpuemuError.one("device()", None, "keep", str(keep), "expected at least 1")
     made = Device(hardware, timed, checked, keep)
     with active(made):
         yield made

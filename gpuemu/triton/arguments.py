@@ -62,7 +62,7 @@ class Arguments:
         elif kind in _NUMBERS:
             self.found.append(_number(kind, value))
         else:
-            right = "a tensor, a number or a tensor descriptor is right"
+            right = "expected a tensor, a number or a tensor descriptor"
             raise GpuemuError.one(self._kernel, None, "argument", f"one of Triton's type {kind}", right)
 
     def pointer(self, value: Any) -> Any:
@@ -94,7 +94,9 @@ class Arguments:
         self, told: Mapping[str, Any], value: Any, shape: list[int], strides: list[int], nan: bool, tf32: bool
     ) -> TensorMap:
         if told.get("is_im2col"):
-            raise GpuemuError.one(self._kernel, None, "tensor descriptor", "one of im2col", "a tiled one is right")
+            raise GpuemuError.one(
+                self._kernel, None, "tensor descriptor", "an im2col descriptor", "expected a tiled one"
+            )
         size = int(told["elem_size"])
         pointer = self.pointer(value.base)
         assert isinstance(pointer, Pointer)
@@ -127,6 +129,6 @@ def _reach(value: Any) -> tuple[int, int]:
         storage = value.untyped_storage()
         if storage.device.type != "cpu":
             found = f"a tensor on {storage.device.type}"
-            raise GpuemuError.one("launch", None, "argument", found, "one on the CPU is right")
+            raise GpuemuError.one("launch", None, "argument", found, "Move it to the CPU")
         return int(storage.data_ptr()), int(storage.nbytes())
     return int(value.data_ptr()), int(value.nbytes)

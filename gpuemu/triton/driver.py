@@ -57,7 +57,9 @@ class Driver(DriverBase):  # type: ignore[misc]
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """There is no launcher in C."""
-        raise GpuemuError.one("triton", None, "", f"the C type of {ty} asked for", "launches from Python are right")
+        raise GpuemuError.one(
+            "triton", None, "", f"a program asks for the C type of {ty}", "Launch kernels from Python only"
+        )
 
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cuda", int(self.device.arch.code_name.removeprefix("sm_")), _WARP)
@@ -143,7 +145,7 @@ class Launcher:
         metadata = self._metadata
         if getattr(metadata, "num_ctas", 1) > 1:
             found = f"num_ctas={metadata.num_ctas}"
-            raise GpuemuError.one("triton", None, function.name, found, "1 is right: clusters are not executed")
+            raise GpuemuError.one("triton", None, function.name, found, "expected 1, because clusters are not executed")
         if enter is not None:
             enter(told)
         arguments = Arguments(function.name, getattr(metadata, "tensordesc_meta", None))

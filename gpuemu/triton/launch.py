@@ -51,7 +51,7 @@ class Launch:
         """The run, as `gpuemu.run` returns it. Raises GpuemuError where there was none, or it has been let go."""
         if self.kept is None:
             found = "a launch that was not timed" if self.cycles is None else "a launch whose run was let go"
-            right = "one of the last timed launches is right; device(keep=N) keeps more of them"
+            right = "Only the last timed launches are kept; device(keep=N) keeps more"
             raise GpuemuError.one("launch", None, self.kernel, found, right)
         return self.kept
 

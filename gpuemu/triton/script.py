@@ -33,14 +33,14 @@ def its_imports(path: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         found = f"that the program imports {error.name}, which is not installed"
-        raise GpuemuError.one(path, None, "", found, f"pip install {error.name} is right") from None
+        raise GpuemuError.one(path, None, "", found, f"Install it with pip install {error.name}") from None
 
 
 def run_script(path: str | os.PathLike[str], words: Sequence[str] = (), name: str = "__main__") -> dict[str, Any]:
     """Run a file as `python PATH WORDS` would; what it defines is returned. Raises GpuemuError where there is none."""
     file = os.fspath(path)
     if not Path(file).is_file():
-        raise GpuemuError.one(file, None, "", "no such file", "a Python file is right")
+        raise GpuemuError.one(file, None, "", "no such file", "expected a Python file")
     with command_line(file, words), its_imports(file):
         return runpy.run_path(file, run_name=name)
 

@@ -92,8 +92,8 @@ class _Taking(Device):
 
     def _plain(self, kernel: str, number: int, argument: Any) -> dict[str, Any]:
         if isinstance(argument, TensorMap):
-            right = "a descriptor that the kernel makes (tl.make_tensor_descriptor) is right"
-            raise GpuemuError.one("judge", None, kernel, "a tensor descriptor of the host", right)
+            right = "expected a descriptor that the kernel makes (tl.make_tensor_descriptor)"
+            raise GpuemuError.one("judge", None, kernel, "a tensor descriptor from the host", right)
         if not isinstance(argument, Pointer):
             scalar = np.asarray(argument)
             return {"type": scalar.dtype.name, "bits": scalar.tobytes().hex()}
@@ -115,7 +115,7 @@ class _Taking(Device):
             zeros = not memory.any()
             if not zeros and (head != _UNWRITTEN).any():
                 found = f"argument {number} in memory that the host has filled"
-                right = "the problem's buffers, or memory of zeros or without values (np.zeros, np.empty), are right"
+                right = "expected the problem's buffers, or memory of zeros or without values (np.zeros, np.empty)"
                 raise GpuemuError.one("judge", None, kernel, found, right)
             self.draw.kept.append(memory)
             self.draw.scratch.append({"bytes": len(memory), "zeros": zeros})
@@ -137,8 +137,13 @@ def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[
     with active(device), _without_values():
         names = run_script(file, name="judged")
         if not callable(names.get("launch")):
-            right = "launch(...), which takes the problem's arguments and launches the kernel, is right"
-            raise GpuemuError.one(file, None, "", "no function launch", right)
+            raise GpuemuError.one(
+                file,
+                None,
+                "",
+                "there is no function launch",
+                "Define launch(...), which takes the problem's arguments and launches the kernel",
+            )
         for draw in draws:
             given = [one.on_the_host() if isinstance(one, Buffer) else one for one in draw]
             device.draw = _Draw(

@@ -96,7 +96,7 @@ def tuned(
     from gpuemu.triton.driver import active
 
     if not Path(path).is_file():
-        raise GpuemuError.one(path, None, "", "no such file", "a Python file is right")
+        raise GpuemuError.one(path, None, "", "no such file", "expected a Python file")
     names: dict[str, Any] = {}
     with active(Device(arch, False, False, 1)), _stopping(kernel, bool(varied)), command_line(path, words):
         _seed()
@@ -105,11 +105,11 @@ def tuned(
             _seed()
             reached = _run("--call", call, names)
     if reached is None:
-        what = "a launch of a kernel with @triton.autotune and several configurations"
-        what = "a launch" if varied else what
+        what = "launch of a kernel with @triton.autotune and several configurations"
+        what = "launch" if varied else what
         named = f" named {kernel}" * (kernel is not None)
-        right = f"{what}{named} is right; --vary NAME=V,V,... gives one configurations, --call CODE launches it"
-        raise GpuemuError.one(path if call is None else "--call", None, "", "none", right)
+        right = "Give configurations with --vary NAME=V,V,..., or a launch with --call CODE"
+        raise GpuemuError.one(path if call is None else "--call", None, "", f"there is no {what}{named}", right)
     return _spanned(reached, arch, list(varied)) if varied else _listed(reached, arch)
 
 

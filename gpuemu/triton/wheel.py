@@ -13,10 +13,10 @@ _LEAST = (3, 4)
 def check_triton() -> None:
     """Raises GpuemuError where Triton is not there, or too old to be launched through a driver object."""
     if importlib.util.find_spec("triton") is None:
-        right = f"{install('triton')} brings it (Linux)"
+        right = f"On Linux, install it with {install('triton')}"
         raise GpuemuError.one("triton", None, "", "no module named triton", right)
     import triton
 
     found = getattr(triton, "__version__", "0")
     if tuple(int(part) for part in found.split("+")[0].split(".")[:2]) < _LEAST:
-        raise GpuemuError.one("triton", None, "", f"Triton {found}", "3.4 or newer is right")
+        raise GpuemuError.one("triton", None, "", f"Triton {found}", "expected 3.4 or newer")

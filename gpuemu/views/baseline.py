@@ -36,7 +36,7 @@ FIGURES = (
 MORE_IS_BETTER = frozenset(("resident_ctas", "l1.hit_sectors"))
 _SUBJECT = ("kernel", "arch", "overrides", "layout")
 _ALLOWED = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(%?)")
-RIGHT = "a number such as 16, or a share such as 2%, is right"
+RIGHT = "expected a number such as 16, or a share such as 2%"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Baseline:
             elif values is not None:
                 figures[name] = Figure(figure_of(values, name, "--allow"), room)
             else:
-                right = f"a figure of {self.file} is right: {', '.join(figures)}; --renew-baseline adds one"
+                right = f"expected a figure of {self.file} ({', '.join(figures)}); --renew-baseline adds one"
                 raise GpuemuError.one("--allow", None, "", f"'{name}'", right)
         return replace(self, figures=figures)
 
@@ -114,7 +114,7 @@ class Baseline:
         """How a run does against it. Raises GpuemuError if something else ran, or a figure has no such name."""
         for name, ran in _subject(data).items():
             if ran != self.subject[name]:
-                right = f"{_short(ran)}, which ran, is right; another file, or --renew-baseline, keeps that"
+                right = f"expected {_short(ran)}, which ran; choose another file, or --renew-baseline"
                 raise GpuemuError.one(self.file, self.lines.get(name), name, _short(self.subject[name]), right)
         return [self._verdict(name, figure, self._found(name, values)) for name, figure in self.figures.items()]
 
@@ -130,7 +130,7 @@ class Baseline:
         by = abs(found - figure.value)
         change = f", {by:,} {'more' if found > figure.value else 'fewer'} than {figure.value:,}" if by else ""
         sentence = f"{place}: {name} is {found:,}{change}"
-        sentence += f"; {least} {limit:,} is right" if failed else ""
+        sentence += f"; expected {least} {limit:,}" if failed else ""
         return Verdict(f"{self.file}: {name}", name, found, f"{least} {limit:,}", failed, sentence)
 
     def text(self) -> str:
@@ -151,22 +151,22 @@ def read_baseline(path: str) -> Baseline:
     value = document.value
     if not isinstance(value, dict) or value.get("gpuemu_baseline") != VERSION:
         found = describe(value.get("gpuemu_baseline")) if isinstance(value, dict) else describe(value)
-        right = f"{VERSION} is right; a file that gpuemu run --baseline wrote has it"
+        right = f"expected {VERSION}, as gpuemu run --baseline writes it"
         raise GpuemuError([document.problem(("gpuemu_baseline",), found, right)])
     known = ("gpuemu_baseline", *_SUBJECT, "figures")
     problems = [
-        document.problem((name,), "an unknown name", f"one of {', '.join(known)} is right")
+        document.problem((name,), "unknown name", f"Known names: {', '.join(known)}")
         for name in value
         if name not in known
     ]
     for name in _SUBJECT:
         kind = str if name in ("kernel", "arch") else dict
         if not isinstance(value.get(name), kind):
-            right = "a text is right" if kind is str else "a mapping of names and values is right"
+            right = "expected a text" if kind is str else "expected a mapping of names and values"
             problems.append(document.problem((name,), describe(value.get(name)), right))
     figures = value.get("figures")
     if not isinstance(figures, dict):
-        problems.append(document.problem(("figures",), describe(figures), "a mapping of names is right"))
+        problems.append(document.problem(("figures",), describe(figures), "expected a mapping of names"))
         figures = {}
     found_figures = {}
     for name, entry in figures.items():
@@ -182,11 +182,11 @@ def read_baseline(path: str) -> Baseline:
 def _figure(document: Document, name: str, entry: Any) -> tuple[Figure, list[Problem]]:
     path = ("figures", name)
     if not isinstance(entry, dict) or set(entry) - {"value", "allowed"} or "value" not in entry:
-        return Figure(0), [document.problem(path, describe(entry), "{value: 778, allowed: 2%} is right")]
+        return Figure(0), [document.problem(path, describe(entry), "expected {value: 778, allowed: 2%}")]
     problems = []
     value, allowed = entry["value"], Allowed.read(str(entry.get("allowed", "0")))
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        problems.append(document.problem((*path, "value"), describe(value), "a whole number of at least 0 is right"))
+        problems.append(document.problem((*path, "value"), describe(value), "expected a whole number of at least 0"))
         value = 0
     if allowed is None:
         problems.append(document.problem((*path, "allowed"), describe(entry["allowed"]), RIGHT))
@@ -200,7 +200,7 @@ def parse_allowed(texts: Iterable[str]) -> dict[str, Allowed]:
         name, _, amount = text.partition("=")
         room = Allowed.read(amount)
         if not name or room is None:
-            raise GpuemuError.one("--allow", None, "", f"'{text}'", "cycles=2% or sectors=16 is right")
+            raise GpuemuError.one("--allow", None, "", f"'{text}'", "expected cycles=2% or sectors=16")
         found[name.strip()] = room
     return found
 

@@ -69,8 +69,8 @@ def figure_of(values: Mapping[str, int], name: str, where: str, line: int | None
     if name.startswith("bound."):  # a resource that is not used is no bound
         return 0
     close = get_close_matches(name, values, 1)
-    hint = f"did you mean '{close[0]}'?" if close else f"such as {', '.join(list(values)[:6])} is right"
-    raise GpuemuError.one(where, line, field, f"the unknown name '{name}'", hint)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Known names: {', '.join(list(values)[:6])}, ..."
+    raise GpuemuError.one(where, line, field, f"unknown name '{name}'", hint)
 
 
 class Condition:
@@ -80,7 +80,7 @@ class Condition:
         match = _CONDITION.match(text)
         if match is None:
             raise GpuemuError.one(
-                "--fail-on", None, "", f"'{text}'", "a condition such as 'excess_wavefronts>0' is right"
+                "--fail-on", None, "", f"'{text}'", "expected a condition such as 'excess_wavefronts>0'"
             )
         self.text = text.strip()
         self.name, self._operator, number = match.groups()

@@ -125,7 +125,7 @@ class Result:
         figures stand beside those of this one. Raises GpuemuError.
         """
         texts = {name: source.lines_of(text) for name, text in (sources or {}).items()}
-        file = path_text(path, "to_html()", "the path of a file is right")
+        file = path_text(path, "to_html()", "expected the path of a file")
         write_whole(Path(file), self.page(self, texts, why.records() if why is not None else (), beside=beside))
 
     @cached_property
@@ -153,7 +153,7 @@ class Result:
         if of == "lines":
             rows = source.lines(rows, self.program, source.texts_in(self.trace))
         elif of != "instructions":
-            raise GpuemuError.one("records()", None, "of", repr(of), f"one of {', '.join(get_args(Of))} is right")
+            raise GpuemuError.one("records()", None, "of", repr(of), f"expected one of {', '.join(get_args(Of))}")
         return [dict(row.as_record()) for row in rows]
 
     @cached_property

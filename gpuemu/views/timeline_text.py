@@ -143,7 +143,7 @@ def _chosen(program: Program, window: Window) -> list[int]:
     for text in window.warps or (next(iter(names), ""),):
         name = text if ":" in text else f"{first}:{text}"
         if not re.fullmatch(r"\d+:\d+", name) or name not in names:
-            has = f"WARP, CTA:WARP or all is right; those of this run are {_some(list(names))}"
+            has = f"expected WARP, CTA:WARP or all; those of this run are {_some(list(names))}"
             raise GpuemuError.one("--warp", None, "", f"'{text}'", has)
         chosen.append(names[name])
     return chosen

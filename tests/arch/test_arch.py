@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from refusals import brief
 
 from gpuemu.arch import OPERATION_CLASSES, load_arch, parse_override, parse_overrides
 from gpuemu.arch.derived import BYTES_OF_ONE, derived, is_derived
@@ -86,7 +87,7 @@ def write(name: str, text: str) -> str:
 def refusal(action, *args) -> list[str]:
     with pytest.raises(GpuemuError) as caught:
         action(*args)
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 def refused_override(**by_name) -> list[str]:
@@ -120,7 +121,7 @@ def test_the_h200_has_the_values_that_were_measured_on_it():
 @pytest.mark.slow
 def test_a_chip_that_the_architecture_does_not_name_is_refused_with_those_that_it_does(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_89\nchip: RTX 4091\n")) == [
-        "mine.yaml:2: chip: found RTX 4091; did you mean 'RTX 4090'?"
+        "mine.yaml:2: chip: unknown chip 'RTX 4091'"
     ]
     own = write("own.yaml", "extends: sm_89\nchip: RTX 4091\nchips:\n  RTX 4091: {sms: 76, clock_mhz: 2505}\n")
     assert load_arch(own).chips["RTX 4091"].sms == 76
@@ -211,8 +212,8 @@ def test_shipped_files_know_every_operation_class_and_tensor_mode(name):
 def test_tensor_numerics_out_of_bounds_are_refused():
     kept, block = "tensor_core.numerics.kept_fraction_bits", "tensor_core.numerics.products_per_block_16_bit"
     assert refused_override(**{kept: 41, block: 12}) == [
-        f"--set: {kept}: found 41; a whole number from 1 to 40 is right",
-        f"--set: {block}: found 12; a power of two from 1 to 64 is right",
+        f"--set: {kept}: 41",
+        f"--set: {block}: 12",
     ]
 
 
@@ -308,7 +309,7 @@ def leaves(section: Section):
 def test_every_value_has_a_meaning_and_a_sentence_about_what_is_right():
     for leaf in leaves(tree(Architecture)):
         assert leaf.about
-        assert leaf.right.endswith(" is right")
+        assert leaf.right.startswith("expected ")
 
 
 def test_every_number_has_a_unit():
@@ -416,7 +417,7 @@ def test_lanes_and_rows_of_ones_own_stay_as_they_are_given(here):
 @pytest.mark.slow
 def test_what_is_wrong_with_the_banks_is_told_once(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nshared_memory: {banks: many}\n")) == [
-        "mine.yaml:2: shared_memory.banks: found the text 'many'; a whole number from 1 to 4096 is right"
+        "mine.yaml:2: shared_memory.banks: the text 'many'"
     ]
 
 
@@ -494,11 +495,11 @@ def test_values_that_hold_for_both_are_confirmed(here):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (OTHER + "confirmed: [sm.register]\n", "5: confirmed[0]: found the text 'sm.register'; did you mean 'sm.registers'?"),
-        (OTHER + "confirmed: sm.registers\n", "5: confirmed: found the text 'sm.registers'; a list of dotted names, such as [sm.registers], is right"),
-        ("extends: sm_90\nconfirmed: [sm.registers]\n", "2: confirmed: found 1 names, in a file for the same compute capability; nothing is right: its values keep their provenance"),
-        (OTHER + "tensor_core: {operations: {m16n8k64.s32.s4: null}}\n", "5: tensor_core.operations.m16n8k64.s32.s4: found null; an entry of the file that it extends is right"),
-        (OTHER + "tensor_core: {operations: null}\n", "5: tensor_core.operations: found nothing; a section with entries is right"),
+        (OTHER + "confirmed: [sm.register]\n", "5: confirmed[0]: the text 'sm.register'"),
+        (OTHER + "confirmed: sm.registers\n", "5: confirmed: the text 'sm.registers'"),
+        ("extends: sm_90\nconfirmed: [sm.registers]\n", "2: confirmed: 1 names, in a file for the same compute capability"),
+        (OTHER + "tensor_core: {operations: {m16n8k64.s32.s4: null}}\n", "5: tensor_core.operations.m16n8k64.s32.s4: null"),
+        (OTHER + "tensor_core: {operations: null}\n", "5: tensor_core.operations: nothing"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_what_is_confirmed_or_left_out_is_said(here, text, message):
@@ -515,37 +516,24 @@ def test_extends_in_a_circle_is_refused(here):
     write("a.yaml", "extends: b.yaml\n")
     write("b.yaml", "\nextends: a.yaml\n")
     write("c.yaml", "extends: c.yaml\n")
-    assert refusal(load_arch, "a.yaml") == [
-        "b.yaml:2: extends: found a.yaml, which extends this file; a chain that ends is right"
-    ]
-    assert refusal(load_arch, "c.yaml") == ["c.yaml:1: extends: found the file itself; a chain that ends is right"]
+    assert refusal(load_arch, "a.yaml") == ["b.yaml:2: extends: a.yaml extends this file in turn"]
+    assert refusal(load_arch, "c.yaml") == ["c.yaml:1: extends: the file extends itself"]
 
 
 def test_extends_of_something_unknown_is_refused(here):
-    right = "a shipped name such as sm_90, or the path of a file, relative to this one, is right"
-    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
-    assert refusal(load_arch, write("a.yaml", "extends: sm_91")) == [
-        f"a.yaml:1: extends: found the text 'sm_91'; did you mean 'sm_90'? {names}"
-    ]
-    assert refusal(load_arch, write("a.yaml", "extends: b/c.yaml")) == [
-        f"a.yaml:1: extends: found the text 'b/c.yaml'; {right}"
-    ]
-    assert refusal(load_arch, write("a.yaml", "extends: 90")) == [f"a.yaml:1: extends: found 90; {right}"]
+    assert refusal(load_arch, write("a.yaml", "extends: sm_91")) == ["a.yaml:1: extends: unknown architecture 'sm_91'"]
+    assert refusal(load_arch, write("a.yaml", "extends: b/c.yaml")) == ["a.yaml:1: extends: the text 'b/c.yaml'"]
+    assert refusal(load_arch, write("a.yaml", "extends: 90")) == ["a.yaml:1: extends: 90"]
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    names = "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
-    assert refusal(load_arch, "sm_09") == [f"sm_09: found an unknown architecture; did you mean 'sm_90'? {names}"]
-    assert refusal(load_arch, "RTX 4090") == [
-        "RTX 4090: found an unknown architecture; sm_89 is right, whose chip that is, or --chip 'RTX 4090' in its place"
-    ]
-    assert refusal(load_arch, "volta") == [f"volta: found an unknown architecture; {names}"]
+    assert refusal(load_arch, "sm_09") == ["sm_09: unknown architecture"]
+    assert refusal(load_arch, "RTX 4090") == ["RTX 4090: unknown architecture"]
+    assert refusal(load_arch, "volta") == ["volta: unknown architecture"]
 
 
 def test_a_missing_file_is_named_as_it_was_given(here):
-    assert refusal(load_arch, "nowhere/my.yaml") == [
-        "nowhere/my.yaml: found no such file; the path of a YAML file is right"
-    ]
+    assert refusal(load_arch, "nowhere/my.yaml") == ["nowhere/my.yaml: no such file"]
 
 
 def test_all_problems_of_a_file_and_of_the_file_it_extends_come_at_once(here):
@@ -566,23 +554,18 @@ sm: 4
 issue:
 """
     assert refusal(load_arch, write("mine.yaml", text)) == [
-        "mine.yaml:3: shared_memory.bankz: found an unknown name; did you mean 'banks'?",
-        "mine.yaml:4: shared_memory.banks: found 0; a whole number from 1 to 4096 is right",
-        "mine.yaml:5: shared_memory.bank_width_bytes: found 3; a power of two from 1 to 128 is right",
-        "mine.yaml:6: shared_memory.load_merge_distances: found the list [1, 1]; "
-        "a list of at most 5 different whole numbers from 1 to 31, or [], is right",
-        "mine.yaml:7: shared_memory.atomic_same_word_shares: found the text 'no'; true or false is right",
-        "mine.yaml:8: shared_memory.ports.topology: found the text 'split'; unified or separate is right",
-        "mine.yaml:9: shared_memory.latency_cycles: found 7, with mio.queue_latency_cycles 7; "
-        "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
-        "mine.yaml:11: global_memory.bytes_per_cycle: found nan; a number from 0.001 to 65536 is right",
-        "mine.yaml:12: sm: found 4; a section with sub_cores, max_warps, max_ctas, max_threads_per_cta, "
-        "registers, max_registers_per_thread, register_allocation_unit, cta_launch_cycles is right",
-        "mine.yaml:13: issue: found nothing; a section with policy, dependences, pipe_wait_cycles, tensor_wait_cycles, "
-        "issue_count_bits, issue_count_delay_cycles, taken_branch_cycles, next_line_cycles, yield_cycles, longest_stall_cycles, no_stall_yield_cycles, "
-        "counter_seen_cycles, instruction_line_bytes, instruction_buffer_entries, instruction_banks, convergence_cycles is right",
-        "base.yaml:2: barriers: found an unknown name; did you mean 'barrier'?",
-        "base.yaml:4: mio.pool_entries: found the text 'many'; a whole number from 1 to 65536 is right",
+        "mine.yaml:3: shared_memory.bankz: unknown name",
+        "mine.yaml:4: shared_memory.banks: 0",
+        "mine.yaml:5: shared_memory.bank_width_bytes: 3",
+        "mine.yaml:6: shared_memory.load_merge_distances: the list [1, 1]",
+        "mine.yaml:7: shared_memory.atomic_same_word_shares: the text 'no'",
+        "mine.yaml:8: shared_memory.ports.topology: the text 'split'",
+        "mine.yaml:9: shared_memory.latency_cycles: 7, with mio.queue_latency_cycles 7",
+        "mine.yaml:11: global_memory.bytes_per_cycle: nan",
+        "mine.yaml:12: sm: 4",
+        "mine.yaml:13: issue: nothing",
+        "base.yaml:2: barriers: unknown name",
+        "base.yaml:4: mio.pool_entries: the text 'many'",
     ]
 
 
@@ -605,16 +588,14 @@ issue:
 )
 def test_a_whole_number_is_nothing_else(here, value, found):
     text = f"extends: sm_90\nshared_memory:\n  banks: {value}\n"
-    assert refusal(load_arch, write("mine.yaml", text)) == [
-        f"mine.yaml:3: shared_memory.banks: found {found}; a whole number from 1 to 4096 is right"
-    ]
+    assert refusal(load_arch, write("mine.yaml", text)) == [f"mine.yaml:3: shared_memory.banks: {found}"]
 
 
 @pytest.mark.parametrize("value", ["0", "1e-9", "-3.5", ".inf", "1e9", "'3'", "true"])
 def test_a_rate_is_a_finite_number_and_not_next_to_0(here, value):
     text = f"extends: sm_90\nglobal_memory:\n  bytes_per_cycle: {value}\n"
-    (line,) = refusal(load_arch, write("mine.yaml", text))
-    assert line.endswith("; a number from 0.001 to 65536 is right")
+    with pytest.raises(GpuemuError, match=r"bytes_per_cycle: found .*, expected a number from 0\.001 to 65536\.$"):
+        load_arch(write("mine.yaml", text))
 
 
 def test_a_whole_number_is_a_rate(here):
@@ -636,18 +617,16 @@ sm:
   register_allocation_unit: {value: 256, confidence: E}
 """
     assert refusal(load_arch, write("mine.yaml", text)) == [
-        "mine.yaml:2: sources.LAB: found 3; a line of text that says what the source is, is right",
-        "mine.yaml:4: sm.sub_cores.valu: found an unknown name; did you mean 'value'?",
-        "mine.yaml:4: sm.sub_cores: found no 'value' in the mapping; a whole number from 1 to 64 is right",
-        "mine.yaml:5: sm.max_warps.status: found the text 'guessed'; "
-        "one of measured, published, derived, assumed, user, override is right",
-        "mine.yaml:6: sm.max_ctas.source: found nothing; a key of `sources` is right for a value that is measured",
-        "mine.yaml:7: sm.registers.source: found the unknown source 'CUDAA'; did you mean 'CUDA'?",
-        "mine.yaml:8: sm.max_threads_per_cta.note: found nothing; "
-        "the chip it is taken from, or why it is a guess, is right",
-        "mine.yaml:9: sm.cta_launch_cycles.confidence: found the text 'E'; one of A, B, C, D is right",
-        "mine.yaml:9: sm.cta_launch_cycles.note: found 3; a text is right",
-        "mine.yaml:10: sm.register_allocation_unit.confidence: found the text 'E'; one of A, B, C, D is right",
+        "mine.yaml:2: sources.LAB: 3",
+        "mine.yaml:4: sm.sub_cores.valu: unknown name",
+        "mine.yaml:4: sm.sub_cores: no 'value' in the mapping",
+        "mine.yaml:5: sm.max_warps.status: the text 'guessed'",
+        "mine.yaml:6: sm.max_ctas.source: nothing",
+        "mine.yaml:7: sm.registers.source: unknown source 'CUDAA'",
+        "mine.yaml:8: sm.max_threads_per_cta.note: nothing",
+        "mine.yaml:9: sm.cta_launch_cycles.confidence: the text 'E'",
+        "mine.yaml:9: sm.cta_launch_cycles.note: 3",
+        "mine.yaml:10: sm.register_allocation_unit.confidence: the text 'E'",
     ]
 
 
@@ -667,26 +646,23 @@ operations:
     assert arch.provenance["operations.fp64.pipe"].source == "H200"
     wrong = text.replace("status: measured, source: LAB, confidence: B", "status: seen, confidence: Z, note: ''")
     assert refusal(load_arch, write("wrong.yaml", wrong)) == [
-        "wrong.yaml:4: operations.fp64.status: found the text 'seen'; "
-        "one of measured, published, derived, assumed, user, override is right",
-        "wrong.yaml:4: operations.fp64.confidence: found the text 'Z'; one of A, B, C, D is right",
-        "wrong.yaml:4: operations.fp64.note: found the text ''; a text is right",
+        "wrong.yaml:4: operations.fp64.status: the text 'seen'",
+        "wrong.yaml:4: operations.fp64.confidence: the text 'Z'",
+        "wrong.yaml:4: operations.fp64.note: the text ''",
     ]
 
 
 @pytest.mark.slow
 def test_top_level_mistakes_are_told(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nname: 3\nsource: {}\nsources: [a]\n")) == [
-        "mine.yaml:2: name: found 3; a text is right",
-        "mine.yaml:3: source: found an unknown name; did you mean 'sources'?",
-        "mine.yaml:4: sources: found the list [a]; a mapping of source keys is right",
+        "mine.yaml:2: name: 3",
+        "mine.yaml:3: source: unknown name",
+        "mine.yaml:4: sources: the list [a]",
     ]
-    assert refusal(load_arch, write("mine.yaml", "- a\n")) == [
-        "mine.yaml:1: found the list [a]; a mapping of sections is right"
-    ]
+    assert refusal(load_arch, write("mine.yaml", "- a\n")) == ["mine.yaml:1: the list [a]"]
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\ncompute_capability: 9.0\nchip: []\n")) == [
-        'mine.yaml:2: compute_capability: found 9.0; a quoted number such as "9.0" is right',
-        "mine.yaml:3: chip: found the list []; the name of one of chips is right",
+        "mine.yaml:2: compute_capability: 9.0",
+        "mine.yaml:3: chip: the list []",
     ]
 
 
@@ -701,15 +677,13 @@ tensor_core:
     m16n8k16.f16: {latency_cycles: 4}
     m16n8k99.f32.f16: {latency_cycles: 4}
 """
-    classes = ", ".join(OPERATION_CLASSES)
+    ", ".join(OPERATION_CLASSES)
     lines = refusal(load_arch, write("mine.yaml", text))
     assert lines == [
-        f"mine.yaml:3: operations.fma: found an unknown name; one of {classes} is right",
-        "mine.yaml:4: operations.ffma.pipe: found the text 'Fma Pipe'; a word of small letters, digits and _, or two with | or + between, is right",
-        "mine.yaml:7: tensor_core.operations.m16n8k16.f16: found an unknown name; "
-        "a mode such as m16n8k16.f32.f16 (shape.accumulator.input) is right",
-        "mine.yaml:8: tensor_core.operations.m16n8k99.f32.f16.issue_interval_cycles: found nothing; "
-        "a whole number from 1 to 100000 is right",
+        "mine.yaml:3: operations.fma: unknown name",
+        "mine.yaml:4: operations.ffma.pipe: the text 'Fma Pipe'",
+        "mine.yaml:7: tensor_core.operations.m16n8k16.f16: unknown name",
+        "mine.yaml:8: tensor_core.operations.m16n8k99.f32.f16.issue_interval_cycles: nothing",
     ]
 
 
@@ -736,21 +710,19 @@ def test_a_complete_file_must_be_complete(here):
     operations = lines.index("operations:") + 1
     top = next(i for i, line in enumerate(lines) if line.startswith("name:")) + 1
     assert refusal(load_arch, "mine.yaml") == [
-        f"mine.yaml:{top}: barrier: found nothing; a section with latency_cycles, arrival_interval_cycles, "
-        "single_warp_cycles, drain_cycles, fence_ways, load_delay_cycles, blocks_after_cycles is right",
-        f"mine.yaml:{operations}: operations.mufu: found nothing; "
-        "pipe, latency_cycles and issue_interval_cycles of the class are right",
-        f"mine.yaml:{mio}: mio.pool_entries: found nothing; a whole number from 1 to 65536 is right",
+        f"mine.yaml:{top}: barrier: nothing",
+        f"mine.yaml:{operations}: operations.mufu: nothing",
+        f"mine.yaml:{mio}: mio.pool_entries: nothing",
     ]
 
 
 def test_an_empty_file_is_refused(here):
-    assert refusal(load_arch, write("mine.yaml", "")) == ["mine.yaml:1: found nothing; a mapping of sections is right"]
+    assert refusal(load_arch, write("mine.yaml", "")) == ["mine.yaml:1: nothing"]
 
 
 def test_yaml_mistakes_keep_their_place(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nsm:\n  max_ctas: 1\n  max_ctas: 2\n")) == [
-        "mine.yaml:4: sm.max_ctas: found the key a second time; one of them is right, and the first stands on line 3"
+        "mine.yaml:4: sm.max_ctas: the key a second time"
     ]
 
 
@@ -776,68 +748,50 @@ def test_values_that_just_fit_together_are_taken(overrides):
     [
         (
             {"sm.sub_cores": 64, "sm.max_warps": 32},
-            ["sm.max_warps: found 32, with sm.sub_cores 64; at least one warp a sub-core is right"],
+            ["sm.max_warps: 32, with sm.sub_cores 64"],
         ),
         (
             {"sm.max_threads_per_cta": 1000},
-            ["sm.max_threads_per_cta: found 1000; a multiple of the 32 lanes of a warp is right"],
+            ["sm.max_threads_per_cta: 1000"],
         ),
         (
             {"sm.max_warps": 16},
-            [
-                "sm.max_warps: found 16, with sm.max_threads_per_cta 1024; "
-                "at most 32 threads for each of sm.max_warps is right"
-            ],
+            ["sm.max_warps: 16, with sm.max_threads_per_cta 1024"],
         ),
         (
             {"sm.registers": 2048},
-            [
-                "sm.registers: found 2048, with sm.max_registers_per_thread 255; "
-                "enough sm.registers for 32 such threads is right"
-            ],
+            ["sm.registers: 2048, with sm.max_registers_per_thread 255"],
         ),
         (
             {"sm.registers": 8192, "sm.register_allocation_unit": 16384},
-            [
-                "sm.register_allocation_unit: found 16384, with sm.registers 8192; "
-                "a unit no larger than sm.registers is right"
-            ],
+            ["sm.register_allocation_unit: 16384, with sm.registers 8192"],
         ),
         (
             {"shared_memory.capacity_bytes": 65536},
             [
-                "shared_memory.capacity_bytes: found 65536, with shared_memory.max_bytes_per_cta 232448 "
-                "and shared_memory.reserved_bytes_per_cta 1024; "
-                "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right"
+                "shared_memory.capacity_bytes: 65536, with shared_memory.max_bytes_per_cta 232448 "
+                "and shared_memory.reserved_bytes_per_cta 1024"
             ],
         ),
         (
             {"shared_memory.reserved_bytes_per_cta": 2048},
             [
-                "shared_memory.reserved_bytes_per_cta: found 2048, with shared_memory.max_bytes_per_cta 232448 "
-                "and shared_memory.capacity_bytes 233472; "
-                "max_bytes_per_cta + reserved_bytes_per_cta of at most capacity_bytes is right"
+                "shared_memory.reserved_bytes_per_cta: 2048, with shared_memory.max_bytes_per_cta 232448 "
+                "and shared_memory.capacity_bytes 233472"
             ],
         ),
         (
             {"mio.queue_latency_cycles": 26},
             [
-                "mio.queue_latency_cycles: found 26, with shared_memory.latency_cycles 23; "
-                "a shared_memory.latency_cycles above mio.queue_latency_cycles is right",
-                "mio.queue_latency_cycles: found 26, with shared_memory.atomic_latency_cycles 24; "
-                "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right",
-                "mio.queue_latency_cycles: found 26, with mio.shuffle_latency_cycles 24; "
-                "a mio.shuffle_latency_cycles above mio.queue_latency_cycles is right",
-                "mio.queue_latency_cycles: found 26, with mio.lane_register_latency_cycles 23; "
-                "a mio.lane_register_latency_cycles above mio.queue_latency_cycles is right",
+                "mio.queue_latency_cycles: 26, with shared_memory.latency_cycles 23",
+                "mio.queue_latency_cycles: 26, with shared_memory.atomic_latency_cycles 24",
+                "mio.queue_latency_cycles: 26, with mio.shuffle_latency_cycles 24",
+                "mio.queue_latency_cycles: 26, with mio.lane_register_latency_cycles 23",
             ],
         ),
         (
             {"shared_memory.atomic_latency_cycles": 7},
-            [
-                "shared_memory.atomic_latency_cycles: found 7, with mio.queue_latency_cycles 7; "
-                "a shared_memory.atomic_latency_cycles above mio.queue_latency_cycles is right"
-            ],
+            ["shared_memory.atomic_latency_cycles: 7, with mio.queue_latency_cycles 7"],
         ),
     ],
 )
@@ -847,7 +801,7 @@ def test_values_that_do_not_fit_together_are_refused(overrides, lines):
 
 def test_lanes_per_group_divide_a_warp():
     assert refused_override(**{"shared_memory.lanes_per_group.bits_64": 12}) == [
-        "--set: shared_memory.lanes_per_group.bits_64: found 12; a power of two from 1 to 32 is right"
+        "--set: shared_memory.lanes_per_group.bits_64: 12"
     ]
 
 
@@ -900,25 +854,22 @@ def test_all_wrong_overrides_are_told_at_once_with_what_was_meant():
         }
     )
     assert lines == [
-        "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
-        "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
-        "--set: queue_latency_cycles: found an unknown name; did you mean 'special_function.queue_latency_cycles' "
-        "or 'address_divergence.queue_latency_cycles' or 'mio.queue_latency_cycles'?",
-        "--set: latency_cycles: found an unknown name; did you mean 'code.gcc.latency_cycles'?",
-        "--set: mio: found a section; a single value of it, such as mio.queue_entries, is right",
-        "--set: tensor_core.operations.m16n8k16.f32.f16: found a section; a single value of it, "
-        "such as tensor_core.operations.m16n8k16.f32.f16.latency_cycles, is right",
-        "--set: colour: found an unknown name; a name that `gpuemu arch show` lists is right",
-        "--set: name: found an unknown name; a name that `gpuemu arch show` lists is right",
-        "--set: sm.max_warps: found true; a whole number from 1 to 1024 is right",
-        "--set: barrier.latency_cycles: found the text '13'; a whole number from 1 to 100000 is right",
+        "--set: shared_memory.bankz: unknown name",
+        "--set: banks: unknown name",
+        "--set: queue_latency_cycles: unknown name",
+        "--set: latency_cycles: unknown name",
+        "--set: mio: this is a section",
+        "--set: tensor_core.operations.m16n8k16.f32.f16: this is a section",
+        "--set: colour: unknown name",
+        "--set: name: unknown name",
+        "--set: sm.max_warps: true",
+        "--set: barrier.latency_cycles: the text '13'",
     ]
 
 
 def test_a_list_with_several_wrong_items_is_told_once():
     assert refused_override(**{"shared_memory.load_merge_distances": [0, 32, "a"]}) == [
-        "--set: shared_memory.load_merge_distances: found the list [0, 32, a]; "
-        "a list of at most 5 different whole numbers from 1 to 31, or [], is right"
+        "--set: shared_memory.load_merge_distances: the list [0, 32, a]"
     ]
 
 
@@ -949,13 +900,12 @@ def test_an_override_on_the_command_line_is_a_name_and_a_yaml_value(text, parsed
 
 
 def test_wrong_overrides_on_the_command_line_are_told_at_once():
-    right = "name=value, such as shared_memory.banks=64, is right"
     assert refusal(parse_overrides, ["banks", "=3", "a=[1", "b=1", "b=2", "c=*x"]) == [
-        f"--set: found the text 'banks'; {right}",
-        f"--set: found the text '=3'; {right}",
-        "--set: a: found text that is not YAML (did not find expected ',' or ']'); valid YAML is right",
-        "--set: b: found the name a second time; one value is right",
-        "--set: c: found text that is not YAML (found undefined alias); valid YAML is right",
+        "--set: the text 'banks'",
+        "--set: the text '=3'",
+        "--set: a: text that is not YAML (did not find expected ',' or ']')",
+        "--set: b: the name is set twice",
+        "--set: c: text that is not YAML (found undefined alias)",
     ]
     assert parse_overrides(["a.b=1", "c=x"]) == {"a.b": 1, "c": "x"}
 
@@ -1038,21 +988,18 @@ def test_a_chip_alone_finds_its_architecture(name: str) -> None:
         assert {with_chip(chip), with_chip(chip, name), with_chip(chip.lower().replace(" ", "-"))} == {(name, chip)}
 
 
-def test_a_chip_that_there_is_not_is_refused_with_all_that_there_are() -> None:
-    (said,) = refusal(with_chip, "RTX 4070Tj")
-    assert said.startswith("--chip: found 'RTX 4070Tj'; did you mean 'RTX 4070'? one of RTX 2080 Ti, T4 (sm_75); A100")
-    assert said.endswith("(sm_120) is right")
+def test_a_chip_that_there_is_not_is_refused_with_the_nearest() -> None:
+    with pytest.raises(
+        GpuemuError, match=r"unknown chip 'RTX 4070Tj'\. Did you mean RTX 4070, RTX 4070 Ti or RTX 5070\? "
+    ) as caught:
+        with_chip("RTX 4070Tj")
+    assert str(caught.value).count("RTX") == 4
 
 
 def test_a_chip_of_another_architecture_is_refused_with_its_own() -> None:
-    assert refusal(with_chip, "rtx3080", "sm_89") == [
-        "--chip: found 'rtx3080' beside --arch sm_89; --arch sm_86, whose chip that is, is right, or --chip alone"
-    ]
+    assert refusal(with_chip, "rtx3080", "sm_89") == ["--chip: 'rtx3080' is a chip of sm_86, not of sm_89"]
     setting = ("chips.RTX 3080.clock_mhz=1440",)
-    assert refusal(loaded_trace, "v5_swizzle", None, setting) == [
-        "--set: chips.RTX 3080.clock_mhz: found an unknown name; RTX 3080 is a chip of sm_86, this run is on sm_89: "
-        "add --chip 'RTX 3080'"
-    ]
+    assert refusal(loaded_trace, "v5_swizzle", None, setting) == ["--set: chips.RTX 3080.clock_mhz: unknown name"]
     assert loaded_trace("v5_swizzle", "sm_86", setting)[1].chips["RTX 3080"].clock_mhz == 1440
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu.arch import load_arch
 from gpuemu.banks.access import shared_access
@@ -450,11 +451,7 @@ def test_short_names_and_machine_code_names_are_read(op, kind, width):
 def test_an_unknown_op_is_refused_with_the_known_ones(op):
     with pytest.raises(GpuemuError) as caught:
         shared_access(HARDWARE, op, 4 * LANE)
-    assert str(caught.value) == (
-        f"shared_access: op: found '{op}'; known are LDS, STS and LD (by generic addresses) with U8, S8, U16, S16, 32, 64 or 128; "
-        "LDSM and STSM with 1, 2 or 4, transposed with T or MT88; ATOMS with an operation such as ADD; "
-        "LDGSTS with 32, 64 or 128"
-    )
+    assert "\n".join(brief(caught.value)) == (f"shared_access: op: '{op}'")
 
 
 @pytest.mark.parametrize(
@@ -464,68 +461,65 @@ def test_an_unknown_op_is_refused_with_the_known_ones(op):
             "LDS",
             [0] * 31,
             ALL,
-            "lane_byte_addresses: found 31 addresses; one address for each of 32 lanes is right",
+            "lane_byte_addresses: 31 addresses",
         ),
         (
             "LDS",
             [[0] * 32],
             ALL,
-            "lane_byte_addresses: found an array of shape (1, 32); one address for each of 32 lanes is right",
+            "lane_byte_addresses: an array of shape (1, 32)",
         ),
         (
             "LDS",
             [0.5] * 32,
             ALL,
-            "lane_byte_addresses: found values of type float64; whole numbers are right",
+            "lane_byte_addresses: values of type float64",
         ),
         (
             "LDS.64",
             8 * LANE + 4 * (LANE == 3),
             ALL,
-            "lane_byte_addresses: found byte address 28 in lane 3; "
-            "an access of 8 bytes needs a multiple of 8, at least 0",
+            "lane_byte_addresses: byte address 28 in lane 3",
         ),
         (
             "LDSM.4",
             8 * LANE,
             ALL,
-            "lane_byte_addresses: found byte address 8 in lane 1 (and 15 more); "
-            "an access of 16 bytes needs a multiple of 16, at least 0",
+            "lane_byte_addresses: byte address 8 in lane 1 (and 15 more)",
         ),
         (
             "STS",
             4 * LANE - 4,
             ALL,
-            "lane_byte_addresses: found byte address -4 in lane 0; "
-            "an access of 4 bytes needs a multiple of 4, at least 0",
+            "lane_byte_addresses: byte address -4 in lane 0",
         ),
-        ("LDS", 4 * LANE, 1 << 32, "active_mask: found 0x100000000; a number from 0 to 0xffffffff is right"),
+        ("LDS", 4 * LANE, 1 << 32, "active_mask: 0x100000000"),
     ],
 )
 def test_a_bad_access_is_refused_in_one_sentence(op, addresses, mask, sentence):
     with pytest.raises(GpuemuError) as caught:
         shared_access(HARDWARE, op, addresses, mask)
-    assert str(caught.value) == f"shared_access: {sentence}"
+    assert "\n".join(brief(caught.value)) == f"shared_access: {sentence}"
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"banks": 0}, "banks: found 0; a whole number of at least 1 is right"),
+        ({"banks": 0}, "banks: 0"),
         (
             {"load_merge_distances": (1, 32)},
-            "load_merge_distances: found (1, 32); distances from 1 to 31 are right",
+            "load_merge_distances: (1, 32)",
         ),
         (
             {"load_merge_distances": (0, 2)},
-            "load_merge_distances: found (0, 2); distances from 1 to 31 are right",
+            "load_merge_distances: (0, 2)",
         ),
     ],
 )
 def test_an_impossible_geometry_is_refused(values, sentence):
     with pytest.raises(GpuemuError) as caught:
         BankGeometry(**values)
-    assert str(caught.value) == f"BankGeometry: {sentence}"
+    assert "\n".join(brief(caught.value)) == f"BankGeometry: {sentence}"
 
 
 def test_counts_of_a_single_access_are_those_of_the_bulk_form():

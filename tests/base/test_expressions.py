@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.expressions import FUNCTIONS, compile_expression
@@ -20,11 +21,11 @@ def evaluate(text: str, **values) -> np.ndarray:
 def refusal(text: str, **values) -> str:
     with pytest.raises(GpuemuError) as caught:
         evaluate(text, **values)
-    return str(caught.value)
+    return "\n".join(brief(caught.value))
 
 
-def refused(found: str, right: str) -> str:
-    return f"t.yaml:7: lanes: found {found}; {right}"
+def refused(found: str) -> str:
+    return f"t.yaml:7: lanes: {found}"
 
 
 @pytest.mark.parametrize(
@@ -114,90 +115,83 @@ def test_swizzle_is_its_own_definition(x, b, m, s):
 
 
 @pytest.mark.parametrize(
-    ("text", "found", "right"),
+    ("text", "found"),
     [
-        ("lanes", "the unknown name 'lanes' in 'lanes'", "did you mean 'lane'?"),
-        ("3*zz", "the unknown name 'zz' in '3*zz'", "known names are lane, pitch, warp"),
-        ("min + 1", "'min' without arguments in 'min + 1'", "min takes 2"),
-        ("min(1)", "min with 1 argument in 'min(1)'", "min takes 2, in order"),
-        ("min(1, 2, 3)", "min with 3 arguments in 'min(1, 2, 3)'", "min takes 2, in order"),
-        ("min(x=1, y=2)", "min with 2 named arguments in 'min(x=1, y=2)'", "min takes 2, in order"),
-        ("swizle(1, 2, 3, 4)", "a call of 'swizle' in 'swizle(1, 2, 3, 4)'", "did you mean 'swizzle'?"),
-        ("open(1)", "a call of 'open' in 'open(1)'", "known functions are swizzle, min, max, where"),
+        ("lanes", "unknown name 'lanes' in 'lanes'"),
+        ("3*zz", "unknown name 'zz' in '3*zz'"),
+        ("min + 1", "'min' without arguments in 'min + 1'"),
+        ("min(1)", "min with 1 argument in 'min(1)'"),
+        ("min(1, 2, 3)", "min with 3 arguments in 'min(1, 2, 3)'"),
+        ("min(x=1, y=2)", "min with 2 named arguments in 'min(x=1, y=2)'"),
+        ("swizle(1, 2, 3, 4)", "unknown function 'swizle' in 'swizle(1, 2, 3, 4)'"),
+        ("open(1)", "unknown function 'open' in 'open(1)'"),
         (
             "lane.real()",
-            "a call of 'lane.real' in 'lane.real()'",
-            "known functions are swizzle, min, max, where",
+            "unknown function 'lane.real' in 'lane.real()'",
         ),
-        ("lane.real", "'lane.real' in 'lane.real'", "only integers, names, operators and calls are right"),
-        ("lane[0]", "'lane[0]' in 'lane[0]'", "only integers, names, operators and calls are right"),
-        ("1 + [2][0]", "'[2][0]' in '1 + [2][0]'", "only integers, names, operators and calls are right"),
-        ("(1, 2)", "'(1, 2)' in '(1, 2)'", "only integers, names, operators and calls are right"),
-        ("lambda: 1", "'lambda: 1' in 'lambda: 1'", "only integers, names, operators and calls are right"),
-        ("lane @ 2", "'lane @ 2' in 'lane @ 2'", "only integers, names, operators and calls are right"),
+        ("lane.real", "'lane.real' in 'lane.real'"),
+        ("lane[0]", "'lane[0]' in 'lane[0]'"),
+        ("1 + [2][0]", "'[2][0]' in '1 + [2][0]'"),
+        ("(1, 2)", "'(1, 2)' in '(1, 2)'"),
+        ("lambda: 1", "'lambda: 1' in 'lambda: 1'"),
+        ("lane @ 2", "'lane @ 2' in 'lane @ 2'"),
         (
             "lane in warp",
             "'lane in warp' in 'lane in warp'",
-            "only integers, names, operators and calls are right",
         ),
-        ("f'{lane}'", "'f'{lane}'' in 'f'{lane}''", "only integers, names, operators and calls are right"),
-        ("lane / 2", "'/' in 'lane / 2'", "'//' divides integers"),
-        ("2 ** lane", "'**' in '2 ** lane'", "'<<' raises 2 to a power"),
-        ("lane and 1", "'and' in 'lane and 1'", "'&' joins conditions"),
-        ("lane or 1", "'or' in 'lane or 1'", "'|' joins conditions"),
-        ("not lane", "'not' in 'not lane'", "a comparison with 0 is right"),
-        ("1 if lane else 2", "'if' in '1 if lane else 2'", "where(condition, x, y) chooses"),
+        ("f'{lane}'", "'f'{lane}'' in 'f'{lane}''"),
+        ("lane / 2", "'/' in 'lane / 2'"),
+        ("2 ** lane", "'**' in '2 ** lane'"),
+        ("lane and 1", "'and' in 'lane and 1'"),
+        ("lane or 1", "'or' in 'lane or 1'"),
+        ("not lane", "'not' in 'not lane'"),
+        ("1 if lane else 2", "'if' in '1 if lane else 2'"),
         (
             "0 < lane < 8",
             "a chained comparison in '0 < lane < 8'",
-            "two values at a time, joined with '&', are right",
         ),
-        ("1.5*lane", "1.5 in '1.5*lane'", "a whole number of at most 63 bits is right"),
-        ("'lane'", "'lane' in ''lane''", "a whole number of at most 63 bits is right"),
-        ("True", "True in 'True'", "a whole number of at most 63 bits is right"),
+        ("1.5*lane", "1.5 in '1.5*lane'"),
+        ("'lane'", "'lane' in ''lane''"),
+        ("True", "True in 'True'"),
         (
             "9223372036854775808",
             "9223372036854775808 in '9223372036854775808'",
-            "a whole number of at most 63 bits is right",
         ),
         (
             "lane lane",
             "'lane lane' (invalid syntax)",
-            "an integer expression such as 16*(lane % 16) is right",
         ),
-        ("", "'' (invalid syntax)", "an integer expression such as 16*(lane % 16) is right"),
-        ("x = 3", "'x = 3' (invalid syntax)", "an integer expression such as 16*(lane % 16) is right"),
+        ("", "'' (invalid syntax)"),
+        ("x = 3", "'x = 3' (invalid syntax)"),
     ],
 )
-def test_what_is_no_integer_expression_is_refused_by_its_part(text, found, right):
-    assert refusal(text) == refused(found, right)
+def test_what_is_no_integer_expression_is_refused_by_its_part(text, found):
+    assert refusal(text) == refused(found)
 
 
 def test_a_null_character_is_refused_in_words_that_print():
     message = refusal("lane\0")
-    assert message.startswith("t.yaml:7: lanes: found 'lane\\x00' (")
+    assert message.startswith("t.yaml:7: lanes: 'lane\\x00' (")
     assert message.isprintable()
 
 
 def test_a_text_over_several_lines_is_shown_on_one():
-    assert refusal("(lane +\n zz)") == refused(
-        "the unknown name 'zz' in '(lane +\\n zz)'", "known names are lane, pitch, warp"
-    )
+    assert refusal("(lane +\n zz)") == refused("unknown name 'zz' in '(lane +\\n zz)'")
 
 
 def test_a_very_long_expression_is_refused_before_python_sees_it():
     found = "an expression of 100001 characters"
-    assert refusal("-" * 100_000 + "1") == refused(found, "up to 4000 are right")
+    assert refusal("-" * 100_000 + "1") == refused(found)
 
 
 @pytest.mark.parametrize("text", ["-" * 300 + "1", "+".join(["lane"] * 300)])
 def test_a_deeply_nested_expression_is_refused(text):
-    assert refusal(text) == refused("an expression nested too deeply", "up to 200 levels are right")
+    assert refusal(text) == refused("an expression nested too deeply")
 
 
 @pytest.mark.parametrize("text", ["-" * 3900 + "1", "(" * 1900 + "1" + ")" * 1900])
 def test_nesting_that_exhausts_the_parser_is_refused_as_well(text):
-    assert refusal(text).startswith("t.yaml:7: lanes: found ")
+    assert refusal(text).startswith("t.yaml:7: lanes: ")
 
 
 def test_a_sum_of_two_hundred_terms_is_still_read():
@@ -225,7 +219,7 @@ def test_a_sum_of_two_hundred_terms_is_still_read():
 )
 def test_a_value_that_some_lane_lacks_is_refused(text, what):
     found = f"'{text}', which {what}"
-    assert refusal(text) == refused(found, "an expression defined for every lane is right")
+    assert refusal(text) == refused(found)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +322,8 @@ def test_random_expressions_give_what_pythons_integers_give_or_are_refused(expre
     try:
         expected = [reference(lane, warp) for lane in range(32)]
     except (OutOfRangeError, ZeroDivisionError, ValueError):
-        assert "an expression defined for every lane is right" in refusal(text, warp=warp)
+        with pytest.raises(GpuemuError, match="expected an expression defined for every lane"):
+            evaluate(text, warp=warp)
         return
     assert np.broadcast_to(evaluate(text, warp=warp), 32).tolist() == expected
 
@@ -336,9 +331,8 @@ def test_random_expressions_give_what_pythons_integers_give_or_are_refused(expre
 def test_numbers_and_calls_of_any_length_are_refused_in_a_line():
     digits = "0x" + "f" * 3900
     part = f"{digits[:97]}..."
-    assert refusal(digits) == refused(f"{part} in '{part}'", "a whole number of at most 63 bits is right")
+    assert refusal(digits) == refused(f"{part} in '{part}'")
     dotted = "lane" + ".a" * 400
-    names = "known functions are swizzle, min, max, where"
     text = f"{dotted}(1)"
-    assert refusal(text) == refused(f"a call of '{dotted[:97]}...' in '{text[:97]}...'", names)
-    assert "only integers, names, operators and calls are right" in refusal(dotted)
+    assert refusal(text) == refused(f"unknown function '{dotted[:97]}...' in '{text[:97]}...'")
+    assert refusal(dotted) == f"t.yaml:7: lanes: '{dotted[:97]}...' in '{dotted[:97]}...'"

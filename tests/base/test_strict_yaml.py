@@ -6,6 +6,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
@@ -14,7 +15,7 @@ from gpuemu.base.errors import GpuemuError
 def refusal(text: str) -> list[str]:
     with pytest.raises(GpuemuError) as caught:
         strict_yaml.parse(text, "t.yaml")
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -62,27 +63,24 @@ def test_plain_words_become_only_the_values_that_are_promised(text, value):
 
 def test_every_duplicate_key_is_told_with_the_line_of_the_first():
     assert refusal("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n") == [
-        "t.yaml:4: b.c: found the key a second time; one of them is right, and the first stands on line 3",
-        "t.yaml:5: a: found the key a second time; one of them is right, and the first stands on line 1",
+        "t.yaml:4: b.c: the key a second time",
+        "t.yaml:5: a: the key a second time",
     ]
 
 
 def test_keys_that_are_equal_as_numbers_are_duplicates():
-    assert refusal("16: a\n0x10: b\n") == [
-        "t.yaml:2: [16]: found the key a second time; one of them is right, and the first stands on line 1"
-    ]
+    assert refusal("16: a\n0x10: b\n") == ["t.yaml:2: [16]: the key a second time"]
 
 
 def test_aliases_are_refused_each_on_its_line():
-    right = "the value itself, written out, is right"
     assert refusal("a: &x {b: 1}\nc: *x\nd: [*x]\n") == [
-        f"t.yaml:2: found the alias *x; {right}",
-        f"t.yaml:3: found the alias *x; {right}",
+        "t.yaml:2: the alias *x",
+        "t.yaml:3: the alias *x",
     ]
 
 
 def test_a_list_that_contains_itself_is_refused():
-    assert refusal("&x [*x]") == ["t.yaml:1: found the alias *x; the value itself, written out, is right"]
+    assert refusal("&x [*x]") == ["t.yaml:1: the alias *x"]
 
 
 def test_a_bomb_of_aliases_is_refused_at_once():
@@ -94,54 +92,53 @@ def test_a_bomb_of_aliases_is_refused_at_once():
 
 
 def test_a_merge_key_is_refused_and_a_quoted_one_is_a_word():
-    assert refusal("a:\n  <<: {b: 1}\n") == ["t.yaml:2: a: found a merge key; the keys themselves are right"]
+    assert refusal("a:\n  <<: {b: 1}\n") == ["t.yaml:2: a: a merge key"]
     assert strict_yaml.parse("'<<': 1", "t.yaml").value == {"<<": 1}
 
 
 def test_tags_are_refused_all_at_once():
-    right = "a value without a tag is right"
     assert refusal("a: !mine 3\nb: !!python/name:os.system\nc: !!int x\nd: !!set {e}\nf: !seq [1]\n") == [
-        f"t.yaml:1: a: found the tag !mine; {right}",
-        f"t.yaml:2: b: found the tag !!python/name:os.system; {right}",
-        f"t.yaml:3: c: found the tag !!int; {right}",
-        f"t.yaml:4: d: found the tag !!set; {right}",
-        f"t.yaml:5: f: found the tag !seq; {right}",
+        "t.yaml:1: a: the tag !mine",
+        "t.yaml:2: b: the tag !!python/name:os.system",
+        "t.yaml:3: c: the tag !!int",
+        "t.yaml:4: d: the tag !!set",
+        "t.yaml:5: f: the tag !seq",
     ]
 
 
 def test_keys_other_than_words_and_whole_numbers_are_refused():
     assert refusal("true: 1\n~: 2\n1.5: 3\n? [4]\n: 5\n") == [
-        "t.yaml:1: found true as a key; a word is right",
-        "t.yaml:2: found nothing as a key; a word is right",
-        "t.yaml:3: found 1.5 as a key; a word is right",
-        "t.yaml:4: found a list or mapping as a key; a word is right",
+        "t.yaml:1: true as a key",
+        "t.yaml:2: nothing as a key",
+        "t.yaml:3: 1.5 as a key",
+        "t.yaml:4: a list or mapping as a key",
     ]
 
 
 def test_a_second_document_is_refused():
-    assert refusal("a: 1\n---\nb: 2\n") == ["t.yaml:2: found a second document; one document a file is right"]
+    assert refusal("a: 1\n---\nb: 2\n") == ["t.yaml:2: a second document begins here"]
 
 
 def test_a_syntax_error_names_its_line():
     assert refusal("a: 1\nb: c: d\n") == [
-        "t.yaml:2: found text that is not YAML (mapping values are not allowed in this context); valid YAML is right"
+        "t.yaml:2: text that is not YAML (mapping values are not allowed in this context)"
     ]
 
 
 def test_a_tab_in_the_indentation_is_named():
-    assert refusal("a:\n\tb: 1\n") == ["t.yaml:2: found a tab in the indentation; spaces are right"]
+    assert refusal("a:\n\tb: 1\n") == ["t.yaml:2: a tab in the indentation"]
 
 
 def test_a_control_character_names_its_line_after_non_ascii_text():
-    assert refusal("a: é\nb: ü\nc: \x07\n") == ["t.yaml:3: found a control character; printable text is right"]
+    assert refusal("a: é\nb: ü\nc: \x07\n") == ["t.yaml:3: a control character"]
 
 
 def test_half_a_surrogate_pair_is_refused():
-    assert refusal("a: 1\nb: \udcff") == ["t.yaml:2: found half a character; text in UTF-8 is right"]
+    assert refusal("a: 1\nb: \udcff") == ["t.yaml:2: half a character"]
 
 
 def test_an_endless_number_is_refused():
-    assert refusal("a: " + "9" * 5000) == ["t.yaml:1: a: found a number of 5000 digits; a shorter one is right"]
+    assert refusal("a: " + "9" * 5000) == ["t.yaml:1: a: a number of 5000 digits"]
 
 
 DEEP = [
@@ -159,7 +156,7 @@ DEEP = [
 @pytest.mark.parametrize("text", DEEP)
 def test_values_nested_too_deeply_are_refused_and_do_not_crash(text):
     (line,) = refusal(text)
-    assert line.endswith("found values nested too deeply; at most 100 levels are right")
+    assert line.endswith("values nested too deeply")
 
 
 def test_a_hundred_levels_are_read():
@@ -186,8 +183,8 @@ def test_too_deep_is_said_whatever_the_scanner_itself_says(monkeypatch):
 
     compose = strict_yaml._Loader.get_single_node
     monkeypatch.setattr(strict_yaml, "_Loader", Loader)
-    assert refusal("[" * 500 + "]" * 500) == ["t.yaml:1: found values nested too deeply; at most 100 levels are right"]
-    assert refusal("[1, 2]") == ["t.yaml:1: found text that is not YAML (enough); valid YAML is right"]
+    assert refusal("[" * 500 + "]" * 500) == ["t.yaml:1: values nested too deeply"]
+    assert refusal("[1, 2]") == ["t.yaml:1: text that is not YAML (enough)"]
 
 
 def test_problems_come_in_the_order_of_the_file():
@@ -247,8 +244,8 @@ def test_the_lines_of_a_block_of_text_can_be_found_again():
 
 def test_a_problem_names_file_line_and_dotted_field():
     document = strict_yaml.parse(TEXT, "t.yaml")
-    problem = document.problem(("items", 1, "two"), "2", "3 is right")
-    assert str(problem) == "t.yaml:16: items[1].two: found 2; 3 is right"
+    problem = document.problem(("items", 1, "two"), "2", "expected 3")
+    assert str(problem) == "t.yaml:16: items[1].two: found 2, expected 3."
 
 
 def test_a_file_is_called_as_it_was_given_or_as_the_caller_says(tmp_path, monkeypatch):
@@ -256,11 +253,11 @@ def test_a_file_is_called_as_it_was_given_or_as_the_caller_says(tmp_path, monkey
     (tmp_path / "a.yaml").write_text("a: 1", encoding="utf-8")
     assert strict_yaml.load("a.yaml").name == "a.yaml"
     assert strict_yaml.load(tmp_path / "a.yaml", "mine").name == "mine"
-    with pytest.raises(GpuemuError, match=r"^b.yaml: found no such file; the path of a YAML file is right$"):
+    with pytest.raises(GpuemuError, match=r"^b.yaml: found no such file"):
         strict_yaml.load("b.yaml")
-    with pytest.raises(GpuemuError, match="found a file that cannot be read"):
+    with pytest.raises(GpuemuError, match="a file that cannot be read"):
         strict_yaml.load(tmp_path)
-    with pytest.raises(GpuemuError, match="found a file that cannot be read"):
+    with pytest.raises(GpuemuError, match="a file that cannot be read"):
         strict_yaml.load("a\0b")
 
 
@@ -271,7 +268,7 @@ def test_a_byte_order_mark_is_skipped_and_other_encodings_are_refused(tmp_path):
     path.write_bytes(b"a: 1\nb: \xe9\n")
     with pytest.raises(GpuemuError) as caught:
         strict_yaml.load(path, "a.yaml")
-    assert str(caught.value) == "a.yaml:2: found the byte 0xe9; text in UTF-8 is right"
+    assert "\n".join(brief(caught.value)) == "a.yaml:2: the byte 0xe9"
 
 
 @pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built without libyaml")
@@ -301,9 +298,9 @@ def test_without_libyaml_the_same_is_read_and_refused(monkeypatch):
     for text in ("a: 1\na: 2", "a: é\nb: \x07", "<<: 1", "a: &b 1\nc: *b", "a: !x 1", "a:\n\tb: 1"):
         with pytest.raises(GpuemuError) as caught:
             module.parse(text, "t.yaml")
-        assert str(caught.value).splitlines() == refusal(text)
+        assert brief(caught.value) == refusal(text)
     for text in DEEP:
-        with pytest.raises(GpuemuError, match="found values nested too deeply"):
+        with pytest.raises(GpuemuError, match="values nested too deeply"):
             module.parse(text, "t.yaml")
 
 

@@ -41,7 +41,7 @@ def test_the_whole_takes_its_place_and_others_may_read_it_as_the_umask_says(tmp_
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GpuemuError, match="no such file or directory; a file that can be written is right"):
+    with pytest.raises(GpuemuError, match="no such file or directory"):
         write_whole(tmp_path / "none" / "a.yaml", b"new")
 
 
@@ -93,7 +93,7 @@ def test_a_device_stays_a_device(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 def test_a_device_that_is_full_is_an_error_with_a_sentence() -> None:
-    with pytest.raises(GpuemuError, match=r"^/dev/full: found no space left on device; "):
+    with pytest.raises(GpuemuError, match=r"^/dev/full: found no space left on device"):
         write_whole(Path("/dev/full"), "new")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from refusals import brief
 
 from gpuemu.arch import load_arch
 from gpuemu.base import resources
@@ -28,7 +29,7 @@ def refusal(*args: str) -> list[str]:
     result = CliRunner().invoke(arch, args)
     assert isinstance(result.exception, GpuemuError), result.output
     assert result.stdout == "", "bad input writes nothing"
-    return str(result.exception).splitlines()
+    return brief(result.exception)
 
 
 @pytest.fixture
@@ -190,13 +191,10 @@ def test_output_does_not_depend_on_where_gpuemu_lies(form):
 
 
 def test_show_refuses_what_is_unknown():
-    assert refusal("show", "sm_91") == [
-        "sm_91: found an unknown architecture; did you mean 'sm_90'? "
-        "one of sm_75, sm_80, sm_86, sm_89, sm_90, sm_120, or the path of a YAML file, is right"
-    ]
+    assert refusal("show", "sm_91") == ["sm_91: unknown architecture"]
     assert refusal("show", "sm_90", "--set", "shared_memory.bankz=1", "--set", "sm.max_ctas=x") == [
-        "--set: shared_memory.bankz: found an unknown name; did you mean 'shared_memory.banks'?",
-        "--set: sm.max_ctas: found the text 'x'; a whole number from 1 to 1024 is right",
+        "--set: shared_memory.bankz: unknown name",
+        "--set: sm.max_ctas: the text 'x'",
     ]
 
 
@@ -214,9 +212,9 @@ def test_check_tells_all_problems_of_all_files_and_nothing_else(here):
     Path("a.yaml").write_text("extends: base.yaml\nsm: {max_ctas: 0}\n")
     Path("b.yaml").write_text("extends: base.yaml\n")
     assert refusal("check", "good.yaml", "a.yaml", "b.yaml", "c.yaml") == [
-        "a.yaml:2: sm.max_ctas: found 0; a whole number from 1 to 1024 is right",
-        "base.yaml:3: shared_memory.bankz: found an unknown name; did you mean 'banks'?",
-        "c.yaml: found no such file; the path of a YAML file is right",
+        "a.yaml:2: sm.max_ctas: 0",
+        "base.yaml:3: shared_memory.bankz: unknown name",
+        "c.yaml: no such file",
     ]
 
 

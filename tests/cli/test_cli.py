@@ -124,9 +124,7 @@ def test_output_goes_to_a_file_whole_or_not_at_all(gpuemu: Run, tmp_path: Path) 
 def test_a_file_that_cannot_be_written_is_bad_input(gpuemu: Run, tmp_path: Path) -> None:
     ran = gpuemu("run", "v5_swizzle", "-o", "missing/out.txt", cwd=tmp_path)
     assert ran.status == 2
-    assert (
-        ran.errors == "error: missing/out.txt: found no such file or directory; a file that can be written is right\n"
-    )
+    assert ran.errors.startswith("error: missing/out.txt: found no such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -152,29 +150,29 @@ def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "v6"), "v6: found no trace of that name; gpuemu traces lists those that come along\n"),
-        (("run", "v5_swizle"), "v5_swizle: found no trace of that name; did you mean 'v5_swizzle'?\n"),
-        (("run", "nowhere.yaml"), "nowhere.yaml: found no such file; the path of a trace or the name of a shipped one is right\n"),
+        (("run", "v6"), "v6: no trace of that name"),
+        (("run", "v5_swizle"), "v5_swizle: no trace of that name"),
+        (("run", "nowhere.yaml"), "nowhere.yaml: found no such file"),
         (
             ("run", "v5_swizzle", "--set", "shared_memory.bankz=1", "--set", "layout.z=3x"),
-            "--set: layout.z: found '3x'; a whole number is right\n",
+            "--set: layout.z: found '3x'",
         ),
-        (("run", "v5_swizzle", "--set", "shared_memory.bankz=1"), "--set: shared_memory.bankz: found an unknown name; did you mean"),
+        (("run", "v5_swizzle", "--set", "shared_memory.bankz=1"), "--set: shared_memory.bankz: unknown name"),
         *(
             ((*words, "--set", "shared_memory.banks=32", "--set", "shared_memory.banks=16"),
-             "--set: shared_memory.banks: found the name a second time; one value is right\n")
+             "--set: shared_memory.banks: the name is set twice")
             for words in (("run", "v5_swizzle"), ("why", "v5_swizzle"),
                           ("search", "--tile", "16x16:f16", "--access", "column"), ("banks", "LDS", "--lanes", "4*lane"),
                           ("fragment", "LDSM.4", "--pitch", "32"), ("layout", "pad:8", "--tile", "16x16:f16"))
         ),
         (("run", "v5_swizzle", "--set", "layout.bits=1", "--set", "layout.bits=2"),
-         "--set: layout.bits: found the name a second time; one value is right\n"),
+         "--set: layout.bits: the name is set twice"),
         (("run", "v5_swizzle", "--chip", "RTX 4090", "--set", "chip=RTX 4080"),
-         "--set: chip: found the name a second time; one value is right\n"),
-        (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:6: layout: found the unknown name 'z'; this trace's names are: bits, base, shift\n"),
-        (("run", "v5_swizzle", "--fail-on", "cycles"), "--fail-on: found 'cycles'; a condition such as 'excess_wavefronts>0' is right\n"),
-        (("run", "v5_swizzle", "--fail-on", "cycle>3"), "--fail-on: found the unknown name 'cycle'; did you mean 'cycles'?\n"),
-        (("diff", "v5_swizzle", "nowhere.json"), "nowhere.json: found no such file; a file written by gpuemu run --format json is right\n"),
+         "--set: chip: the name is set twice"),
+        (("run", "v5_swizzle", "--set", "layout.z=3"), "traces/v5_swizzle.yaml:6: layout: unknown name 'z'. Names of this trace: bits, base, shift.\n"),
+        (("run", "v5_swizzle", "--fail-on", "cycles"), "--fail-on: found 'cycles'"),
+        (("run", "v5_swizzle", "--fail-on", "cycle>3"), "--fail-on: unknown name 'cycle'. Did you mean 'cycles'?\n"),
+        (("diff", "v5_swizzle", "nowhere.json"), "nowhere.json: found no such file"),
     ],
 )  # fmt: skip
 def test_bad_input_exits_with_2_a_sentence_and_no_output(arguments: tuple[str, ...], message: str, gpuemu: Run) -> None:
@@ -237,23 +235,20 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
     [
         (
             ("run", "k.ptx", "--block", "64"),
-            "k.ptx: kernel: found no kernel; a __global__ function is right, of a template one by its arguments (k<4>), or "
-            "instantiated: template __global__ void k<4>(...);",
+            "k.ptx: kernel: there is no __global__ function",
         ),
-        (("run", ".", "--block", "64"), ".: found a folder; the path of a trace or the name of a shipped one is right"),
+        (("run", ".", "--block", "64"), ".: found a folder"),
         (
             ("run", "away.sass", "--block", "64"),
-            "away.sass: found no such file; the path of a trace or the name of a shipped one is right",
+            "away.sass: found no such file",
         ),
         (
             ("sweep", "study.yaml"),
-            "study.yaml:2: gpuemu_study: found a study in the place of a trace; "
-            "--study study.yaml is right, which takes one",
+            "study.yaml:2: gpuemu_study: a study in the place of a trace",
         ),
         (
             ("diff", "a.cu", "b.cu"),
-            "a.cu: found machine code, whose launch is not known; a trace of it is right, as gpuemu trace records one, "
-            "or what gpuemu run --format json -o saved",
+            "a.cu: found machine code, whose launch is not known",
         ),
     ],
 )
@@ -266,4 +261,7 @@ def test_what_is_not_what_a_command_takes_is_told_by_what_it_is(
     )
     for name in ("a.cu", "b.cu"):
         (tmp_path / name).write_text("__global__ void k(int n) {}\n")
-    assert forked.gpuemu(*arguments, cwd=tmp_path) == forked.Ran(2, "", f"error: {message}\n")
+    ran = forked.gpuemu(*arguments, cwd=tmp_path)
+    assert (ran.status, ran.output) == (2, "")
+    assert ran.errors.startswith(f"error: {message}")
+    assert ran.errors.count("\n") == 1

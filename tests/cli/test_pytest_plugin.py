@@ -114,7 +114,7 @@ def test_tile(gpu_kernel):
     file = project / "tests" / "tile.baseline.yaml"
     padded, plain = text.replace("PITCH", "33"), text.replace("PITCH", "32")
     refused = pytest_says(project, padded, ci="true")
-    assert "found no such file; one that is committed is right" in refused
+    assert "found no such file" in refused
     assert not file.exists()
     assert "1 passed" in pytest_says(project, padded)
     kept = file.read_text(encoding="utf-8")
@@ -123,7 +123,7 @@ def test_tile(gpu_kernel):
     assert "1 passed" in pytest_says(project, padded, ci="true")
     failed = pytest_says(project, plain)
     assert re.search(
-        rf"{re.escape(str(file))}:12: excess_wavefronts is (\d+), \1 more than 0; at most 0 is right", failed
+        rf"{re.escape(str(file))}:12: excess_wavefronts is (\d+), \1 more than 0; expected at most 0", failed
     )
     assert "1 failed" in failed
     assert file.read_text(encoding="utf-8") == kept
@@ -137,9 +137,9 @@ def test_a_figure_that_is_not_there_and_a_kernel_that_does_wrong_say_what_is_rig
 def test_name(gpu_kernel):
     run = transposed(gpu_kernel, 33)
     assert not hasattr(run, "_private")
-    with pytest.raises(AttributeError, match="found the unknown name 'cycle'; did you mean 'cycles'"):
+    with pytest.raises(AttributeError, match="unknown name 'cycle'. Did you mean 'cycles'"):
         run.cycle
-    with pytest.raises(ValueError, match="gpu_kernel: found the unknown name 'shared_lode.wavefronts'"):
+    with pytest.raises(ValueError, match="gpu_kernel: unknown name 'shared_lode.wavefronts'"):
         run["shared_lode.wavefronts"]
 
 def test_fault(gpu_kernel):

@@ -87,58 +87,58 @@ def test_forms_are_turned_into_each_other(run) -> None:
     [
         (
             ("run", "kernelslist.g"),
-            "kernelslist.g: found 2 kernels; one of its files is right, itself or as --kernel: v2.",
+            "kernelslist.g: the list has 2 kernels",
         ),
-        (("run", "kernelslist.g", "--kernel", "v3"), "kernelslist.g: found no 'v3' among 2 kernels; one of its files"),
+        (("run", "kernelslist.g", "--kernel", "v3"), "kernelslist.g: no kernels of 2 are called 'v3'"),
         (
             ("run", "kernelslist.g", "--kernel", "v2", "--grid", "2"),
-            "kernelslist.g: found a trace with --grid; a .cubin or",
+            "kernelslist.g: a trace takes no --grid",
         ),
-        (("run", "v2.traceg", "--kernel", "v2"), "v2.traceg: found a trace with --kernel; a .cubin or .cu takes them"),
+        (("run", "v2.traceg", "--kernel", "v2"), "v2.traceg: a trace takes no --kernel"),
         (
             ("run", "v2.traceg", "--set", "layout.pitch=3"),
-            "v2.traceg: layout: found the unknown name 'pitch'; a trace of",
+            "v2.traceg: layout: unknown name 'pitch'. A trace of",
         ),
         (
             ("run", "v3.traceg"),
-            "v3.traceg: found no such file; the path of a trace or the name of a shipped one is right",
+            "v3.traceg: found no such file",
         ),
         (
             ("run", "bad.traceg"),
-            "bad.traceg:1: found 'no header'; a header of lines such as -kernel name = scale, up to",
+            "bad.traceg:1: found 'no header'",
         ),
-        (("run", "cut.traceg.xz"), "cut.traceg.xz: found a packed file that is cut off; a whole file as xz writes it"),
-        (("diff", "v2.traceg", "bad.traceg"), "bad.traceg:1: found 'no header'; a header of lines such as"),
+        (("run", "cut.traceg.xz"), "cut.traceg.xz: found a packed file that is cut off"),
+        (("diff", "v2.traceg", "bad.traceg"), "bad.traceg:1: found 'no header'"),
         (
             ("diff", "v2.traceg", "kernelslist.g"),
-            "kernelslist.g: found 2 kernels; one of its files is right, itself or",
+            "kernelslist.g: the list has 2 kernels",
         ),
-        (("sweep", "bad.traceg", "--vary", "shared_memory.banks=16"), "bad.traceg:1: found 'no header'; a header of"),
+        (("sweep", "bad.traceg", "--vary", "shared_memory.banks=16"), "bad.traceg:1: found 'no header'"),
         (
             ("check", "bad.traceg"),
-            "bad.traceg:1: found 'no header'; a header of lines such as -kernel name = scale, up",
+            "bad.traceg:1: found 'no header'",
         ),
-        (("check", "v2.traceg", "--block", "64"), "v2.traceg: found a trace with --block; a .cubin or .cu takes them"),
-        (("trace", "bad.traceg", "-o", "x.yaml"), "bad.traceg:1: found 'no header'; a header of lines such as"),
+        (("check", "v2.traceg", "--block", "64"), "v2.traceg: a trace takes no --block"),
+        (("trace", "bad.traceg", "-o", "x.yaml"), "bad.traceg:1: found 'no header'"),
         (
             ("trace", "v2.traceg", "--name", "a=B:1,2,3", "-o", "x.yaml"),
-            "--name: found it with a trace; a .cubin or .cu",
+            "--name: a trace does not take it",
         ),
         (
             ("trace", "k.cu", "--name", "a=B:1,2,3", "-o", "x.traceg"),
-            "--name: found it with x.traceg; a YAML file has room",
+            "--name: x.traceg cannot hold it",
         ),
         (
             ("trace", "k.cu", "--with-source", "-o", "x.traceg"),
-            "--with-source: found it with x.traceg; a YAML file has",
+            "--with-source: x.traceg cannot hold it",
         ),
         (
             ("trace", "v5_swizzle", "-o", "x.g"),
-            "-o: found 'x.g', the name of a list of kernels; a name that ends in .yaml, .traceg or .traceg.xz is right",
+            "-o: found 'x.g', the name of a list of kernels",
         ),
         (
             ("trace", "v2_shared_memory", "-o", "no/x.traceg"),
-            "no/x.traceg: found no such file or directory; a file that",
+            "no/x.traceg: found no such file or directory",
         ),
     ],
 )

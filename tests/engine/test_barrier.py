@@ -287,8 +287,8 @@ def test_a_barrier_that_waits_for_ever_is_an_error_that_names_the_warps_and_the_
         emit(trace, "BAR.SYNC 0x1, 0x60")
     emit(trace, "EXIT")
     assert stuck(trace) == [
-        f"<builder>: code at 0x0010: found warp {warp} of CTA 0 waiting at BAR.SYNC 0x1, 0x60 for ever, with 2 "
-        "arrived; every warp that the barrier counts must reach it"
+        f"<builder>: code at 0x0010: warp {warp} of CTA 0 waits forever at BAR.SYNC 0x1, 0x60, with 2 "
+        "arrived. Every warp that the barrier counts must reach it."
         for warp in (0, 1)
     ]
 

@@ -64,5 +64,5 @@ def test_one_that_asks_for_no_units_leaves_the_driver_alone() -> None:
 
 
 def test_compiled_code_tells_of_no_units_and_says_so() -> None:
-    with pytest.raises(GpuemuError, match="engine: compiled: found an observer of single units; simpy"):
+    with pytest.raises(GpuemuError, match=r"engine: compiled: an observer of single units\. Use simpy"):
         gpuemu.run(trace(), machine(), engine="compiled", observer=Acts())

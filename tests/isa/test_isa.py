@@ -190,37 +190,41 @@ def test_every_opcode_of_the_shipped_machine_code_is_known(trace):
 @pytest.mark.parametrize(
     ("opcode", "found", "right"),
     [
-        ("LDSX.64", "the unknown instruction 'LDSX.64'", "did you mean 'LDS'?"),
-        ("MOOV", "the unknown instruction 'MOOV'", "did you mean 'MOV'?"),
-        ("iadd3.x", "the unknown instruction 'iadd3.x'", "did you mean 'IADD3'?"),
+        ("LDSX.64", "unknown instruction 'LDSX.64'", "Did you mean 'LDS'?"),
+        ("MOOV", "unknown instruction 'MOOV'", "Did you mean 'MOV'?"),
+        ("iadd3.x", "unknown instruction 'iadd3.x'", "Did you mean 'IADD3'?"),
         (
             "FROBNICATE",
-            "the unknown instruction 'FROBNICATE'",
-            "an instruction that the model knows is right",
+            "unknown instruction 'FROBNICATE'",
+            "gpuemu/isa/table.py has the known instructions",
         ),
-        ("", "the unknown instruction ''", "an instruction that the model knows is right"),
+        ("", "unknown instruction ''", "gpuemu/isa/table.py has the known instructions"),
         (
             "LDTRAM",
-            "'LDTRAM', which the model leaves out",
-            "an instruction that the model knows is right",
+            "the model leaves out 'LDTRAM'",
+            "gpuemu/isa/table.py has the known instructions",
         ),
-        ("HMMA.884.F32", "'HMMA.884.F32'", "the model knows the shapes 16816, 1688, 1684 of HMMA"),
+        ("HMMA.884.F32", "'HMMA.884.F32'", "expected one of the shapes 16816, 1688, 1684 for HMMA"),
         (
             "IMMA.8864.S4.S4",
             "'IMMA.8864.S4.S4'",
-            "the model knows the shapes 16832, 16816, 8816, 8832, 16864 of IMMA",
+            "expected one of the shapes 16832, 16816, 8816, 8832, 16864 for IMMA",
         ),
-        ("IMMA.16832.S2.S2", "'IMMA.16832.S2.S2'", "the model knows the inputs S8, U8, S4, U4 of IMMA"),
-        ("HGMMA.SP.64x8x32.F32", "the sparse 'HGMMA.SP.64x8x32.F32'", "a dense matrix instruction is right"),
-        ("IGMMA.S8.S8", "'IGMMA.S8.S8'", "the model knows the shapes 64xNxK of IGMMA"),
-        ("HMMA.SP.1688.F32", "'HMMA.SP.1688.F32'", "the model knows the shapes 16832, 16816 of HMMA"),
+        ("IMMA.16832.S2.S2", "'IMMA.16832.S2.S2'", "expected one of the inputs S8, U8, S4, U4 for IMMA"),
+        (
+            "HGMMA.SP.64x8x32.F32",
+            "sparse instruction 'HGMMA.SP.64x8x32.F32'",
+            "The model knows only the dense ones of this kind",
+        ),
+        ("IGMMA.S8.S8", "'IGMMA.S8.S8'", "expected a shape 64xNxK for IGMMA"),
+        ("HMMA.SP.1688.F32", "'HMMA.SP.1688.F32'", "expected one of the shapes 16832, 16816 for HMMA"),
     ],
 )
 def test_an_opcode_that_the_model_lacks_is_refused_by_name(opcode, found, right):
     with pytest.raises(UnknownOpcodeError) as caught:
         describe(opcode)
     assert (caught.value.found, caught.value.right) == (found, right)
-    assert str(caught.value) == f"{found}; {right}"
+    assert str(caught.value).startswith(f"{found}; {right}")
 
 
 @pytest.mark.parametrize(

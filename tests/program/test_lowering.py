@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from engine.probes import builder, emit, machine, run
+from refusals import brief
 
 import gpuemu
 from gpuemu import GpuemuError, load_trace
@@ -19,7 +20,7 @@ def refusal(trace: gpuemu.TraceBuilder | gpuemu.Trace, arch: gpuemu.Architecture
     built = trace.build() if isinstance(trace, gpuemu.TraceBuilder) else trace
     with pytest.raises(GpuemuError) as caught:
         lower(built, arch or machine())
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 def empty(warps: int = 1, **launch) -> gpuemu.Trace:
@@ -32,41 +33,39 @@ def empty(warps: int = 1, **launch) -> gpuemu.Trace:
 
 
 def test_too_many_threads():
-    assert refusal(empty(33)) == ["<builder>: launch.block: found 1056 threads; sm_90 takes up to 1024"]
+    assert refusal(empty(33)) == ["<builder>: launch.block: 1056 threads"]
 
 
 def test_more_warps_than_the_sm_holds():
     arch = machine(sm__max_warps=16, sm__max_threads_per_cta=512)
     assert refusal(empty(17), arch) == [
-        "<builder>: launch.block: found 544 threads; sm_90 takes up to 512",
-        "<builder>: launch.block: found 17 warps; the SM holds 16",
+        "<builder>: launch.block: 544 threads",
+        "<builder>: launch.block: 17 warps",
     ]
 
 
 def test_too_many_registers_for_a_thread():
     assert refusal(empty(registers_per_thread=255), machine(sm__max_registers_per_thread=128)) == [
-        "<builder>: launch.registers_per_thread: found 255; up to 128 is right"
+        "<builder>: launch.registers_per_thread: 255"
     ]
 
 
 def test_too_many_registers_for_the_sm():
     assert refusal(empty(32, registers_per_thread=65)) == [
-        "<builder>: launch.registers_per_thread: found 32 warps of 2304 registers; "
-        "the SM has registers for 28 such warps"
+        "<builder>: launch.registers_per_thread: 32 warps of 2304 registers"
     ]
 
 
 def test_too_much_shared_memory_for_a_cta():
     assert refusal(empty(static_shared_bytes=1024, dynamic_shared_bytes=100 * 1024), machine("sm_89")) == [
-        "<builder>: launch.dynamic_shared_bytes: found 103424 bytes of shared memory, static and dynamic "
-        "together; sm_89 gives a CTA up to 101376"
+        "<builder>: launch.dynamic_shared_bytes: 103424 bytes of static and dynamic shared memory"
     ]
 
 
 def test_more_shared_memory_than_the_sm_has_once_it_is_rounded_up():
     arch = machine(shared_memory__allocation_unit_bytes=65536)
     assert refusal(empty(static_shared_bytes=220 * 1024), arch) == [
-        "<builder>: launch.dynamic_shared_bytes: found 262144 bytes with the reserved ones; the SM has 233472"
+        "<builder>: launch.dynamic_shared_bytes: 262144 bytes, including the reserved ones"
     ]
 
 
@@ -89,8 +88,8 @@ def test_a_tensor_mode_without_timing_is_named_with_its_place():
     modes = {m: t for m, t in machine().tensor_core.operations.items() if m != "m16n8k16.s32.s8"}
     arch = machine().model_copy(update={"tensor_core": machine().tensor_core.model_copy(update={"operations": modes})})
     assert refusal(trace, arch) == [
-        "<builder>: code at 0x0010: found IMMA.16816.S8.S8, whose operation "
-        "tensor_core.operations.m16n8k16.s32.s8 has no timing in sm_90; an architecture file that gives one is right"
+        "<builder>: code at 0x0010: IMMA.16816.S8.S8, whose operation "
+        "tensor_core.operations.m16n8k16.s32.s8 has no timing in sm_90"
     ]
 
 
@@ -107,8 +106,7 @@ def test_a_misaligned_access_names_its_place(line, lanes, found, width):
     emit(trace, "NOP")
     emit(trace, line, lanes)
     emit(trace, "EXIT")
-    right = f"an access of {width} bytes needs a multiple of {width}, at least 0"
-    assert refusal(trace) == [f"<builder>: code at 0x0010: found {found}; {right}"]
+    assert refusal(trace) == [f"<builder>: code at 0x0010: {found}"]
 
 
 def test_a_misaligned_access_names_the_line_of_the_file(tmp_path):
@@ -123,7 +121,7 @@ def test_a_misaligned_access_names_the_line_of_the_file(tmp_path):
     line = next(n for n, row in enumerate(text.splitlines(), 1) if "LDS.128" in row)
     with pytest.raises(GpuemuError) as caught:
         gpuemu.run(load_trace(str(file)), machine())
-    assert str(caught.value).startswith(f"{file}:{line}: code at 0x0010: found ")
+    assert "\n".join(brief(caught.value)).startswith(f"{file}:{line}: code at 0x0010: ")
 
 
 def test_a_barrier_in_a_register_is_refused():
@@ -131,10 +129,9 @@ def test_a_barrier_in_a_register_is_refused():
     emit(trace, "BAR.SYNC R5, 0x40")
     emit(trace, "BAR.SYNC 0x1, R6")
     emit(trace, "EXIT")
-    right = "numbers in the instruction are right, such as BAR.SYNC 0x1, 0x40"
     assert refusal(trace) == [
-        f"<builder>: code at 0x0000: found BAR.SYNC R5, 0x40 with its barrier in a register; {right}",
-        f"<builder>: code at 0x0010: found BAR.SYNC 0x1, R6 with its thread count in a register; {right}",
+        "<builder>: code at 0x0000: BAR.SYNC R5, 0x40 with its barrier in a register",
+        "<builder>: code at 0x0010: BAR.SYNC 0x1, R6 with its thread count in a register",
     ]
 
 
@@ -145,10 +142,10 @@ def test_a_barrier_that_there_is_not_is_refused():
     emit(trace, "BAR.SYNC 0x10")
     emit(trace, "BAR.SYNC -0x1")
     emit(trace, "EXIT")
-    right = "whose operands cannot be read; operands as nvdisasm prints them are right"
+    right = "whose operands cannot be read"
     assert refusal(trace) == [
-        f"<builder>: code at 0x0010: found BAR.SYNC 0x10, {right}",
-        f"<builder>: code at 0x0020: found BAR.SYNC -0x1, {right}",
+        f"<builder>: code at 0x0010: BAR.SYNC 0x10, {right}",
+        f"<builder>: code at 0x0020: BAR.SYNC -0x1, {right}",
     ]
 
 
@@ -171,9 +168,7 @@ def test_the_barrier_of_a_cluster_is_that_whatever_stands_behind_it():
 def test_memory_instructions_without_addresses_are_refused():
     trace = run_trace(["LDS R4, [R0]", "EXIT"])
     bare = replace(trace, warps=tuple(replace(w, rows=w.rows[:0]) for w in trace.warps))
-    assert refusal(bare) == [
-        "<builder>: warp 0 of CTA 0: found 0 address rows for 1 memory instructions; one for each is right"
-    ]
+    assert refusal(bare) == ["<builder>: warp 0 of CTA 0: 0 address rows for 1 memory instructions"]
 
 
 # --- what comes out -----------------------------------------------------------------------------------------
@@ -307,7 +302,7 @@ def test_a_tensor_instruction_without_its_operands_is_refused(text: str, least: 
     emit(trace, "EXIT")
     opcode, _, operands = text.partition(" ")
     found = f"{opcode} with {len(operands.split(',')) if operands else 0} operands"
-    assert refusal(trace) == [f"<builder>: code at 0x0000: found {found}; at least {least} are right"]
+    assert refusal(trace) == [f"<builder>: code at 0x0000: {found}"]
 
 
 @pytest.mark.parametrize(
@@ -347,10 +342,7 @@ def test_a_control_word_that_names_what_no_warp_has_is_refused_before_an_engine_
     first, last = built.code
     word = replace(last.control or parse_control("B------:R-:W-:-:S02"), **wrong)
     code = (replace(first, control=word), replace(last, control=parse_control("B------:R-:W-:-:S02")))
-    assert refusal(replace(built, code=code)) == [
-        f"<builder>: code at 0x0000: found the control word {shown}; "
-        "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
-    ]
+    assert refusal(replace(built, code=code)) == [f"<builder>: code at 0x0000: the control word {shown}"]
 
 
 # --- more registers than the operand collector has room for --------------------------------------------------
@@ -365,7 +357,6 @@ def test_what_reads_more_registers_than_any_instruction_is_refused(opcode, contr
     trace.emit(f"{control}EXIT")
     (sentence,) = refusal(trace, machine("sm_89"))
     assert f"{opcode} that reads " in sentence
-    assert sentence.endswith("at most 8 are right")
 
 
 @pytest.mark.parametrize("text", ["DFMA R0, R4, R8, R12", "IMAD.WIDE R0, R4, R4, R4", "FFMA R0, R4, R4, R4"])
@@ -391,10 +382,7 @@ def test_a_number_that_an_instruction_has_no_room_for_is_refused(text, control):
     trace.emit(text, control=control or None)
     trace.emit("EXIT", control=control or None)
     (sentence,) = refusal(trace)
-    assert sentence == (
-        f"<builder>: code at 0x0000: found {text}, whose operands cannot be read; "
-        "operands as nvdisasm prints them are right"
-    )
+    assert sentence == (f"<builder>: code at 0x0000: {text}, whose operands cannot be read")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Forget:
     def of(*mnemonics: str) -> None:
         def without(opcode: str) -> isa.Operation:
             if opcode.startswith(mnemonics):
-                raise isa.UnknownOpcodeError(f"the unknown instruction '{opcode}'", "another is right")
+                raise isa.UnknownOpcodeError(f"unknown instruction '{opcode}'", "Use another")
             return describe(opcode)
 
         monkeypatch.setattr(isa, "describe", without)

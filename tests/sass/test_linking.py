@@ -79,7 +79,7 @@ def test_variables_lie_where_the_image_says(debug: Cubin) -> None:
 
 def test_what_is_not_known_is_refused_by_the_function_it_stands_in(debug: Cubin, forget: Forget) -> None:
     forget("IMAD")
-    with pytest.raises(gpuemu.GpuemuError, match=r"_Z5thirdi\+0x[0-9a-f]{4}: found the unknown instruction 'IMAD"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"_Z5thirdi\+0x[0-9a-f]{4}: unknown instruction 'IMAD"):
         decode_function(debug, "chain")
     assert decode_function(debug, "alone").code
 

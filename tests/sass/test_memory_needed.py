@@ -30,11 +30,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("option", "value", "sentence"),
     [
         ("--grid", "65536,65535,65535", "281,466,386,841,600 CTAs, for which gpuemu would need 41,941,760 GiB"),
-        ("--grid", "2147483647", "2,147,483,647 CTAs, for which gpuemu would need 320 GiB of memory; at most"),
-        ("--grid", "2147483648", "'2147483648'; at most 2147483647 in x, 65535 in y and 65535 in z are right"),
-        ("--grid", "1,65536", "'1,65536'; at most 2147483647 in x, 65535 in y and 65535 in z are right"),
-        ("--stack", "99999999999999", "99,999,999,999,999 bytes; at most 524,288 are right"),
-        ("--dynamic-shared", "99999999999999", "99999999999999 bytes of shared memory"),
+        ("--grid", "2147483647", "2,147,483,647 CTAs, for which gpuemu would need 320 GiB of memory, expected at most"),
+        ("--grid", "2147483648", "'2147483648'"),
+        ("--grid", "1,65536", "'1,65536'"),
+        ("--stack", "99999999999999", "99,999,999,999,999 bytes"),
+        ("--dynamic-shared", "99999999999999", "99999999999999 bytes of static and dynamic shared memory"),
     ],
 )
 def test_an_absurd_launch_is_refused_in_a_sentence(

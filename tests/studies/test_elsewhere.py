@@ -24,7 +24,7 @@ class Squares:
 
     def run(self, task: int) -> tuple[int, int]:
         if task < 0:
-            raise gpuemu.GpuemuError.one("f", 3, "task", str(task), "0 or more is right")
+            raise gpuemu.GpuemuError.one("f", 3, "task", str(task), "expected 0 or more")
         if task in self.killers:
             marks = list(Path(self.folder).glob(f"{task}.*"))
             if len(marks) < self.spare:
@@ -75,7 +75,7 @@ def test_a_worker_that_is_lost_by_chance_costs_no_outcome(tmp_path: Path) -> Non
 
 
 def test_what_a_task_raises_is_raised_here(tmp_path: Path) -> None:
-    with pytest.raises(gpuemu.GpuemuError, match="f:3: task: found -1; 0 or more is right"):
+    with pytest.raises(gpuemu.GpuemuError, match="f:3: task: found -1"):
         squares(Squares(str(tmp_path)), range(2, -2, -1))
 
 

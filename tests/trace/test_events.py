@@ -104,9 +104,9 @@ def test_a_side_file_from_before_sleeps_loads(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"place": 1}, "found the names place; names of barrier, arrivals"),
-        ({"barrier": 1.5}, "found barrier: 1.5; a whole number or an expression in warp, cta and i is right"),
-        ({"each": [None]}, "found 1 entries under each; the path executes it 3 times"),
+        ({"place": 1}, "found the names place"),
+        ({"barrier": 1.5}, "found barrier: 1.5"),
+        ({"each": [None]}, "found 1 entries under each"),
         ({"barrier": "lane"}, "lane"),
     ],
 )
@@ -120,7 +120,5 @@ def test_what_is_no_event_is_refused(event: dict[str, object], message: str) -> 
 def test_an_event_of_another_instruction_is_refused() -> None:
     trace = pipeline()
     trace._events[0x50] = {"barrier": 0}
-    with pytest.raises(
-        GpuemuError, match="found an event at 0x0050; the offset of an asynchronous instruction is right"
-    ):
+    with pytest.raises(GpuemuError, match="found an event at 0x0050"):
         trace.build()

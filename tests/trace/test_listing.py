@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu import load_trace
 from gpuemu.base import resources
@@ -8,14 +9,13 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.trace.listing import format_listing, parse_control, parse_listing, split_operands
 from gpuemu.trace.model import ControlWord, Instruction
 
-LINE_RIGHT = "a line such as '0120: [B------:R-:W0:-:S02] LDS R4, [R2]' is right"
-CONTROL_RIGHT = "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)"
+CONTROL_RIGHT = "expected a control word such as B0-----:R-:W1:-:S02 (counters 0 to 5, stall 00 to 15)"
 
 
 def refusal(text: str, first_line: int | None = 1, **more) -> list[str]:
     with pytest.raises(GpuemuError) as caught:
         parse_listing(text, "k.sass", first_line, **more)
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 def one(text: str) -> Instruction:
@@ -111,12 +111,12 @@ def test_every_bad_line_is_reported_at_once_with_its_line_in_the_file():
         ]
     )
     assert refusal(text, 21) == [
-        "k.sass:22: code: found the unknown instruction 'MOVV'; did you mean 'MOV'?",
-        f"k.sass:24: code: found the control word [B------:R-:W9:-:S02]; {CONTROL_RIGHT}",
-        "k.sass:25: code: found the unknown instruction 'what'; an instruction that the model knows is right",
-        f"k.sass:26: code: found '?'; {LINE_RIGHT}",
-        "k.sass:27: code: found offset 0000; offsets rise; the least that can stand here is 0040",
-        "k.sass:28: code: found 'MOV R1,, R2'; an operand on each side of a comma is right",
+        "k.sass:22: code: unknown instruction 'MOVV'",
+        "k.sass:24: code: the control word [B------:R-:W9:-:S02]",
+        "k.sass:25: code: unknown instruction 'what'",
+        "k.sass:26: code: '?'",
+        "k.sass:27: code: offset 0000",
+        "k.sass:28: code: 'MOV R1,, R2'",
     ]
 
 
@@ -135,25 +135,23 @@ def test_every_bad_line_is_reported_at_once_with_its_line_in_the_file():
     ],
 )
 def test_a_line_of_another_shape_is_refused(line):
-    assert refusal(line, 3) == [f"k.sass:3: code: found '{line}'; {LINE_RIGHT}"]
+    assert refusal(line, 3) == [f"k.sass:3: code: '{line}'"]
 
 
 @pytest.mark.parametrize("text", ["MOV R1,", "MOV , R2", "MOV R1, , R2", "MOV ,"])
 def test_an_empty_operand_is_refused(text):
-    assert refusal(text) == [f"k.sass:1: code: found '{text}'; an operand on each side of a comma is right"]
+    assert refusal(text) == [f"k.sass:1: code: '{text}'"]
 
 
 def test_offsets_that_fall_or_overlap_are_refused_one_by_one():
     assert refusal("0020: NOP\n0020: NOP\n0038: NOP\n0100: EXIT") == [
-        "k.sass:2: code: found offset 0020; offsets rise; the least that can stand here is 0030",
-        "k.sass:3: code: found offset 0038; offsets rise; the least that can stand here is 0040",
+        "k.sass:2: code: offset 0020",
+        "k.sass:3: code: offset 0038",
     ]
 
 
 def test_a_field_of_the_callers_and_no_line_are_kept():
-    assert refusal("FOO", None, field="code at 0x0010") == [
-        "k.sass: code at 0x0010: found the unknown instruction 'FOO'; an instruction that the model knows is right"
-    ]
+    assert refusal("FOO", None, field="code at 0x0010") == ["k.sass: code at 0x0010: unknown instruction 'FOO'"]
 
 
 @pytest.mark.parametrize(
@@ -171,10 +169,10 @@ def test_a_field_of_the_callers_and_no_line_are_kept():
     ],
 )
 def test_a_wrong_control_word_is_refused(text):
-    with pytest.raises(ValueError, match="a control word such as B0-----:R-:W1:-:S02 is right") as caught:
+    with pytest.raises(ValueError, match="expected a control word such as B0-----:R-:W1:-:S02") as caught:
         parse_control(text)
-    assert str(caught.value) == CONTROL_RIGHT
-    assert refusal(f"[{text}] EXIT") == [f"k.sass:1: code: found the control word [{text}]; {CONTROL_RIGHT}"]
+    assert str(caught.value).startswith(CONTROL_RIGHT)
+    assert refusal(f"[{text}] EXIT") == [f"k.sass:1: code: the control word [{text}]"]
 
 
 control_words = st.builds(

@@ -73,10 +73,10 @@ def test_only_copies_have_a_source():
     trace = gpuemu.TraceBuilder("loads", arch="sm_90", block=(32, 1, 1))
     trace.emit("LDG.E R4, [R2.64]", lanes="4*lane", source="4*lane")
     trace.emit("EXIT")
-    with pytest.raises(gpuemu.GpuemuError, match=r"found from for LDG\.E; only asynchronous copies \(LDGSTS\)"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"LDG\.E has from"):
         trace.build()
 
 
 def test_a_source_below_0_is_refused():
-    with pytest.raises(gpuemu.GpuemuError, match=r"found -16 in lane 0; an address of at least 0 is right"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"found -16 in lane 0"):
         built("16*lane - 16")

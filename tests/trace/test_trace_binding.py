@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.trace.bind import ALL_LANES, MAX_PATH, Binder
+from gpuemu.trace.bind import ALL_LANES, Binder
 from gpuemu.trace.files import load_trace
 from gpuemu.trace.form import TraceForm
 from gpuemu.trace.listing import parse_listing
@@ -40,7 +41,7 @@ def of_loads(addresses, *, path=None, **fields) -> Trace:
 def refusal(action, *args, **more) -> list[str]:
     with pytest.raises(GpuemuError) as caught:
         action(*args, **more)
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 def rows(trace: Trace, warp: int = 0) -> list[list[int]]:
@@ -118,9 +119,7 @@ def test_path_expansion_equals_a_slow_reference(value):
     if expected:
         assert paths(value) == expected
     else:
-        assert refusal(paths, value) == [
-            "t.yaml:1: warps[0].path: found an empty path; at least one instruction is right"
-        ]
+        assert refusal(paths, value) == ["t.yaml:1: warps[0].path: the path is empty"]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +132,7 @@ def test_path_expansion_equals_a_slow_reference(value):
     ],
 )
 def test_an_offset_that_is_not_in_the_code_is_refused(value, offset):
-    assert refusal(paths, value) == [
-        f"t.yaml:1: warps[0].path: found the offset {offset}; "
-        "an instruction's offset is right; the code has 0x0000 to 0x0040"
-    ]
+    assert refusal(paths, value) == [f"t.yaml:1: warps[0].path: the offset {offset}"]
 
 
 @pytest.mark.parametrize(
@@ -147,13 +143,13 @@ def test_an_offset_that_is_not_in_the_code_is_refused(value, offset):
     ],
 )
 def test_a_path_that_is_too_long_is_refused_before_it_is_built(value, found):
-    assert refusal(paths, value) == [f"t.yaml:1: warps[0].path: found {found}; up to {MAX_PATH} are right"]
+    assert refusal(paths, value) == [f"t.yaml:1: warps[0].path: {found}"]
 
 
 def test_pieces_of_a_path_that_are_too_long_together_are_refused(monkeypatch):
     monkeypatch.setattr("gpuemu.trace.bind.MAX_PATH", 10)
     assert refusal(paths, [{"repeat": 6, "path": 0}, {"repeat": 6, "path": 0}, 0]) == [
-        "t.yaml:1: warps[0].path: found over 12 instructions; up to 10 are right"
+        "t.yaml:1: warps[0].path: over 12 instructions"
     ]
 
 
@@ -186,18 +182,18 @@ def test_whole_ctas_may_be_left_out():
 @pytest.mark.parametrize(
     ("warps", "message"),
     [
-        ([{}, {"warp": 1}], "warps[1]: found warp 1 of CTA 0 a second time; warps[0] speaks for it already"),
+        ([{}, {"warp": 1}], "warps[1]: warp 1 of CTA 0 appears twice"),
         (
             [{"cta": 0}, {"cta": 1, "warp": 0}, {"cta": 1}],
-            "warps[2]: found warp 0 of CTA 1 a second time; warps[1] speaks for it already",
+            "warps[2]: warp 0 of CTA 1 appears twice",
         ),
-        ([{"warp": 0}], "warps: found nothing for warp 1 of CTA 0; an entry for each warp is right"),
+        ([{"warp": 0}], "warps: warp 1 of CTA 0 has no entry"),
         (
             [{"cta": 0}, {"cta": 1, "warp": 1}],
-            "warps: found nothing for warp 0 of CTA 1; an entry for each warp is right",
+            "warps: warp 0 of CTA 1 has no entry",
         ),
-        ([{"warp": "0-2"}], "warps[0].warp: found warp 2; the block has warps 0 to 1"),
-        ([{"cta": [0, 2]}], "warps[0].cta: found CTA 2; the grid has CTAs 0 to 1"),
+        ([{"warp": "0-2"}], "warps[0].warp: warp 2"),
+        ([{"cta": [0, 2]}], "warps[0].cta: CTA 2"),
     ],
 )
 def test_each_warp_has_one_entry(warps, message):
@@ -206,34 +202,29 @@ def test_each_warp_has_one_entry(warps, message):
 
 def test_ctas_and_warps_out_of_range_are_reported_at_once():
     assert refusal(owners, [{"cta": 3, "warp": 9}, {"warp": 2}], block=[64, 1, 1]) == [
-        "t.yaml:1: warps[0].cta: found CTA 3; the grid has CTAs 0 to 0",
-        "t.yaml:1: warps[0].warp: found warp 9; the block has warps 0 to 1",
-        "t.yaml:1: warps[1].warp: found warp 2; the block has warps 0 to 1",
+        "t.yaml:1: warps[0].cta: CTA 3",
+        "t.yaml:1: warps[0].warp: warp 9",
+        "t.yaml:1: warps[1].warp: warp 2",
     ]
 
 
 @pytest.mark.parametrize("grid", [[65_537, 1, 1], [2**31 - 1, 65_535, 65_535]])
 def test_a_launch_of_too_many_ctas_is_refused_at_once(grid):
     found = grid[0] * grid[1] * grid[2]
-    right = "up to 65536 are right; `cta` under warps names the CTAs to run"
-    assert refusal(owners, [{}], grid=grid) == [f"t.yaml:1: launch: found {found} CTAs; {right}"]
+    assert refusal(owners, [{}], grid=grid) == [f"t.yaml:1: launch: {found} CTAs"]
 
 
 def test_entries_speak_for_at_most_65536_ctas_and_a_million_warps():
     halves = [{"cta": "0-39999"}, {"cta": "40000-79999"}]
-    right = "up to 65536 are right; `cta` under warps names the CTAs to run"
-    assert refusal(owners, halves, grid=[80_000, 1, 1]) == [f"t.yaml:1: launch: found 80000 CTAs; {right}"]
-    right = "up to 1000000 are right; `cta` under warps names the CTAs to run"
-    assert refusal(owners, [{}], grid=[65_536, 1, 1], block=[1024, 1, 1]) == [
-        f"t.yaml:1: launch: found 2097152 warps; {right}"
-    ]
+    assert refusal(owners, halves, grid=[80_000, 1, 1]) == ["t.yaml:1: launch: 80000 CTAs"]
+    assert refusal(owners, [{}], grid=[65_536, 1, 1], block=[1024, 1, 1]) == ["t.yaml:1: launch: 2097152 warps"]
 
 
 def test_a_block_of_more_threads_than_any_hardware_has_is_refused_before_its_addresses_are_worked_out():
     start = time.perf_counter()
     assert refusal(of_loads, "16*lane + warp + cta", launch={"block": [32, 1, 65536]}) == [
-        "t.yaml:1: launch.block: found [32, 1, 65536]; at most 64 in z are right",
-        "t.yaml:1: launch.block: found 2097152 threads; up to 32768 are right",
+        "t.yaml:1: launch.block: [32, 1, 65536]",
+        "t.yaml:1: launch.block: 2097152 threads",
     ]
     assert time.perf_counter() - start < 1
 
@@ -293,12 +284,12 @@ def test_layout_numbers_can_be_replaced_when_a_trace_is_loaded(tmp_path):
 @pytest.mark.parametrize(
     ("given_layout", "message"),
     [
-        ({"ptch": 3}, "layout: found the unknown name 'ptch'; did you mean 'pitch'?"),
-        ({"zzz": 3}, "layout: found the unknown name 'zzz'; this trace's names are: pitch, base"),
-        ({"pitch": 3.0}, "layout.pitch: found 3.0; a whole number of at most 63 bits is right"),
-        ({"pitch": True}, "layout.pitch: found true; a whole number of at most 63 bits is right"),
-        ({"pitch": "3"}, "layout.pitch: found the text '3'; a whole number of at most 63 bits is right"),
-        ({"pitch": 1 << 63}, f"layout.pitch: found {1 << 63}; a whole number of at most 63 bits is right"),
+        ({"ptch": 3}, "layout: unknown name 'ptch'"),
+        ({"zzz": 3}, "layout: unknown name 'zzz'"),
+        ({"pitch": 3.0}, "layout.pitch: 3.0"),
+        ({"pitch": True}, "layout.pitch: true"),
+        ({"pitch": "3"}, "layout.pitch: the text '3'"),
+        ({"pitch": 1 << 63}, f"layout.pitch: {1 << 63}"),
     ],
 )
 def test_a_replacement_that_does_not_fit_the_layout_is_refused(given_layout, message):
@@ -306,17 +297,12 @@ def test_a_replacement_that_does_not_fit_the_layout_is_refused(given_layout, mes
 
 
 def test_a_replacement_where_there_is_no_layout_is_refused():
-    assert refusal(bind, "EXIT", replacing={"pitch": 3}) == [
-        "t.yaml:1: layout: found the unknown name 'pitch'; this trace's names are: none"
-    ]
+    assert refusal(bind, "EXIT", replacing={"pitch": 3}) == ["t.yaml:1: layout: unknown name 'pitch'"]
 
 
 @pytest.mark.parametrize("name", ["lane", "warp", "cta", "i", "lambda", "two words", "2nd", "é", ""])
 def test_a_layout_name_that_an_expression_cannot_name_is_refused(name):
-    assert refusal(bind, "EXIT", layout={name: 3}) == [
-        f"t.yaml:1: layout.{name}: found the name '{name}'; "
-        "a word of letters, digits and _ that is none of lane, warp, cta, i is right"
-    ]
+    assert refusal(bind, "EXIT", layout={name: 3}) == [f"t.yaml:1: layout.{name}: the name '{name}'"]
 
 
 def test_a_layout_name_may_be_that_of_a_function():
@@ -340,7 +326,7 @@ def test_i_under_each_still_counts_the_executions():
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_each_with_another_number_of_entries_is_refused(count):
     assert refusal(of_loads, {"each": [0] * count}, path={"repeat": 2, "path": 16}) == [
-        f"t.yaml:1: warps[0].addresses.0x0010: found {count} entries under each; the path executes it 2 times"
+        f"t.yaml:1: warps[0].addresses.0x0010: {count} entries under each"
     ]
 
 
@@ -379,25 +365,25 @@ def test_the_bytes_of_shared_memory_follow_the_layout():
     assert of_loads("pitch*lane", launch=launch, layout=layout).launch.shared_bytes == 32 * 132 + 4
     tight = of_loads("pitch*lane", launch=launch, layout=layout, replacing={"pitch": 64})
     assert (tight.launch.static_shared_bytes, tight.launch.dynamic_shared_bytes) == (2048, 0)
-    assert "the CTA has 64 bytes of shared memory" in str(
-        refusal(of_loads, "64*lane", launch={"static_shared_bytes": "pitch"}, layout=layout, replacing={"pitch": 64})
+    beyond = refusal(
+        of_loads, "64*lane", launch={"static_shared_bytes": "pitch"}, layout=layout, replacing={"pitch": 64}
     )
+    assert beyond == ["t.yaml:2: code at 0x0010: LDS of 4 bytes at 64 in lane 1"]
 
 
 @pytest.mark.parametrize(
     ("size", "found"),
     [
-        ("32*pich", "the unknown name 'pich' in '32*pich'"),
-        ("32*lane", "the unknown name 'lane' in '32*lane'"),
+        ("32*pich", "unknown name 'pich' in '32*pich'"),
+        ("32*lane", "unknown name 'lane' in '32*lane'"),
         ("pitch - 200", "-68 from 'pitch - 200'"),
         ("pitch // 0", "'pitch // 0', which divides by 0"),
     ],
 )
 def test_bytes_that_the_layout_does_not_give_are_refused(size, found):
-    right = "a whole number of at least 0, or an expression in names of the layout that gives one, is right"
     launch = {"dynamic_shared_bytes": size}
     assert refusal(of_loads, "4*lane", launch=launch, layout={"pitch": 132}) == [
-        f"t.yaml:1: launch.dynamic_shared_bytes: found {found}; {right}"
+        f"t.yaml:1: launch.dynamic_shared_bytes: {found}"
     ]
 
 
@@ -438,40 +424,39 @@ def test_warps_of_different_entries_have_their_own_addresses():
     [
         (
             {},
-            ".addresses: found none for LDS at 0x0010; each memory instruction that a path executes has addresses",
+            ".addresses: LDS at 0x0010 has no addresses",
         ),
         (
             {0x10: 0, 0x18: 0},
-            ".addresses.0x0018: found the offset 0x0018; the offset of an instruction in the code is right",
+            ".addresses.0x0018: the offset 0x0018",
         ),
         (
             {0x10: 0, 0x50: 0},
-            ".addresses.0x0050: found the offset 0x0050; the offset of an instruction in the code is right",
+            ".addresses.0x0050: the offset 0x0050",
         ),
         (
             {0x10: 0, 0x40: 0},
-            ".addresses.0x0040: found addresses for EXIT; only memory instructions have addresses",
+            ".addresses.0x0040: EXIT has addresses",
         ),
         (
             {0x10: "4*lane - 8"},
-            ".addresses.0x0010: found -8 in lane 0; an address of at least 0 is right",
+            ".addresses.0x0010: -8 in lane 0",
         ),
         (
             {0x10: {"lanes": "4*lane - 8*i", "active": "lane > 0"}},
-            ".addresses.0x0010: found -4 in lane 1; an address of at least 0 is right",
+            ".addresses.0x0010: -4 in lane 1",
         ),
         (
             {0x10: "4*lan"},
-            ".addresses.0x0010: found the unknown name 'lan' in '4*lan'; did you mean 'lane'?",
+            ".addresses.0x0010: unknown name 'lan' in '4*lan'",
         ),
         (
             {0x10: {"lanes": 0, "active": "lane <"}},
-            ".addresses.0x0010: found 'lane <' (invalid syntax); an integer expression such as 16*(lane % 16) is right",
+            ".addresses.0x0010: 'lane <' (invalid syntax)",
         ),
         (
             {0x10: {"each": [0, "100 // lane"]}},
-            ".addresses.0x0010.each[1]: found '100 // lane', which divides by 0; "
-            "an expression defined for every lane is right",
+            ".addresses.0x0010.each[1]: '100 // lane', which divides by 0",
         ),
     ],
 )
@@ -488,11 +473,10 @@ def test_a_mistake_that_every_warp_makes_is_reported_once():
 def test_mistakes_of_several_instructions_are_reported_at_once():
     warps = [{"path": "0x0010-0x0030", "addresses": {0x10: "lan", 0x20: "-lane", 0x40: 0}}]
     assert refusal(bind, warps=warps) == [
-        "t.yaml:1: warps[0].addresses.0x0040: found addresses for EXIT; only memory instructions have addresses",
-        "t.yaml:1: warps[0].addresses.0x0010: found the unknown name 'lan' in 'lan'; did you mean 'lane'?",
-        "t.yaml:1: warps[0].addresses.0x0020: found -1 in lane 1; an address of at least 0 is right",
-        "t.yaml:1: warps[0].addresses: found none for LDG.E at 0x0030; "
-        "each memory instruction that a path executes has addresses",
+        "t.yaml:1: warps[0].addresses.0x0040: EXIT has addresses",
+        "t.yaml:1: warps[0].addresses.0x0010: unknown name 'lan' in 'lan'",
+        "t.yaml:1: warps[0].addresses.0x0020: -1 in lane 1",
+        "t.yaml:1: warps[0].addresses: LDG.E at 0x0030 has no addresses",
     ]
 
 
@@ -505,7 +489,7 @@ def test_too_many_rows_are_refused(monkeypatch):
     monkeypatch.setattr("gpuemu.trace.bind.MAX_ROWS", 100)
     assert len(of_loads("i", path={"repeat": 100, "path": 16}).addresses) == 100
     assert refusal(of_loads, "i", path={"repeat": 101, "path": 16}) == [
-        "t.yaml:1: warps[0].addresses.0x0010: found 101 executions with addresses of their own; up to 100 are right"
+        "t.yaml:1: warps[0].addresses.0x0010: 101 executions with addresses of their own"
     ]
 
 
@@ -532,8 +516,7 @@ def test_an_access_beyond_shared_memory_is_refused_with_its_lane_and_byte(sass, 
         launch = {"static_shared_bytes": size // 2, "dynamic_shared_bytes": size - size // 2}
         return bind(f"NOP\n{sass}\nEXIT", warps=[{"addresses": {0x10: lanes}}], launch=launch)
 
-    right = f"the CTA has {shared_bytes} bytes of shared memory"
-    assert refusal(access, shared_bytes) == [f"t.yaml:2: code at 0x0010: found {found}; {right}"]
+    assert refusal(access, shared_bytes) == [f"t.yaml:2: code at 0x0010: {found}"]
     if int(found.split()[5]) < 4096:
         assert len(access(int(found.split()[5]) + int(found.split()[2])).warps) == 1
 
@@ -546,8 +529,8 @@ def test_global_addresses_know_no_such_limit():
 def test_the_first_offence_of_each_instruction_is_reported():
     warps = [{"path": "0x0010-0x0020", "addresses": {0x10: "4*lane + 64*i", 0x20: "16*lane"}}]
     assert refusal(bind, warps=warps, launch={"static_shared_bytes": 100}) == [
-        "t.yaml:2: code at 0x0010: found LDS of 4 bytes at 100 in lane 25; the CTA has 100 bytes of shared memory",
-        "t.yaml:3: code at 0x0020: found STS.128 of 16 bytes at 96 in lane 6; the CTA has 100 bytes of shared memory",
+        "t.yaml:2: code at 0x0010: LDS of 4 bytes at 100 in lane 25",
+        "t.yaml:3: code at 0x0020: STS.128 of 16 bytes at 96 in lane 6",
     ]
 
 

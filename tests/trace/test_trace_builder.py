@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import brief
 
 from gpuemu import GpuemuError, TraceBuilder, load_trace
 from gpuemu.base.strict_yaml import parse
@@ -19,7 +20,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "trace_builder_copy.yaml"
 def refusal(action, *args, **more) -> str:
     with pytest.raises(GpuemuError) as caught:
         action(*args, **more)
-    return str(caught.value)
+    return "\n".join(brief(caught.value))
 
 
 def kernel(**launch) -> TraceBuilder:
@@ -169,33 +170,28 @@ def test_instructions_may_follow_a_listing():
 def test_a_listing_after_other_code_is_refused():
     trace = kernel()
     trace.emit("NOP")
-    assert refusal(trace.listing, "EXIT", "k.sass") == (
-        "k.sass: code: found a listing after other code; a listing comes first"
-    )
+    assert refusal(trace.listing, "EXIT", "k.sass") == ("k.sass: code: a listing after other code")
 
 
 def test_mistakes_in_a_listing_name_its_lines():
-    assert refusal(kernel().listing, "NOP\nNOPE\n", "k.sass") == (
-        "k.sass:2: code: found the unknown instruction 'NOPE'; did you mean 'NOP'?"
-    )
+    assert refusal(kernel().listing, "NOP\nNOPE\n", "k.sass") == ("k.sass:2: code: unknown instruction 'NOPE'")
 
 
 @pytest.mark.parametrize(
     ("sass", "more", "message"),
     [
-        ("MOOV R1, R2", {}, "found the unknown instruction 'MOOV'; did you mean 'MOV'?"),
-        ("NOP\nNOP", {}, "found 2 instructions; one is right; `listing` takes more"),
-        ("", {}, "found '0010:'; a line such as '0120: [B------:R-:W0:-:S02] LDS R4, [R2]' is right"),
+        ("MOOV R1, R2", {}, "unknown instruction 'MOOV'"),
+        ("NOP\nNOP", {}, "2 instructions"),
+        ("", {}, "'0010:'"),
         (
             "NOP",
             {"control": "B------"},
-            "found '0010: [B------] NOP'; a line such as '0120: [B------:R-:W0:-:S02] LDS R4, [R2]' is right",
+            "'0010: [B------] NOP'",
         ),
         (
             "NOP",
             {"control": "B------:R-:W-:-:S99"},
-            "found the control word [B------:R-:W-:-:S99]; "
-            "a control word such as B0-----:R-:W1:-:S02 is right (counters 0 to 5, stall 00 to 15)",
+            "the control word [B------:R-:W-:-:S99]",
         ),
     ],
 )
@@ -211,19 +207,19 @@ def test_an_instruction_that_cannot_be_is_refused_when_it_is_emitted(sass, more,
     [
         (
             {"grid": (0, 1, 1)},
-            "launch.grid[0]: found 0; three numbers of at least 1 are right, such as [1, 1, 1]",
+            "launch.grid[0]: 0",
         ),
         (
             {"block": (32, 0)},
-            "launch.block[1]: found 0; three numbers of at least 1 are right, such as [32, 1, 1]",
+            "launch.block[1]: 0",
         ),
         (
             {"static_shared_bytes": 1.5},
-            "launch.static_shared_bytes: found 1.5; a whole number of at least 0 is right",
+            "launch.static_shared_bytes: 1.5",
         ),
         (
             {"registers_per_thread": 0},
-            "launch.registers_per_thread: found 0; a whole number of at least 1 is right",
+            "launch.registers_per_thread: 0",
         ),
     ],
 )
@@ -236,23 +232,23 @@ def test_a_number_of_repeats_that_cannot_be_is_refused(times, found):
     trace = kernel()
     with pytest.raises(GpuemuError) as caught, trace.repeat(times):
         pass
-    assert str(caught.value) == f"<builder>: repeat: found {found}; a whole number of times is right"
+    assert "\n".join(brief(caught.value)) == f"<builder>: repeat: {found}"
 
 
 @pytest.mark.parametrize(
     ("warps", "message"),
     [
-        (4, "found warp 4; the block has warps 0 to 3"),
-        ("2-5", "found warp 5; the block has warps 0 to 3"),
-        ("x", "found the text 'x'; all, a number, a range such as 0-3, or a list of these is right"),
-        ([], "found an empty list; a list of at least one number is right"),
+        (4, "warp 4"),
+        ("2-5", "warp 5"),
+        ("x", "the text 'x'"),
+        ([], "an empty list"),
     ],
 )
 def test_warps_that_cannot_be_are_refused(warps, message):
     trace = kernel(block=(128, 1, 1))
     with pytest.raises(GpuemuError) as caught, trace.only(warps):
         pass
-    assert str(caught.value) == f"<builder>: only.warp: {message}"
+    assert "\n".join(brief(caught.value)) == f"<builder>: only.warp: {message}"
 
 
 @pytest.mark.parametrize(
@@ -260,28 +256,27 @@ def test_warps_that_cannot_be_are_refused(warps, message):
     [
         (
             {},
-            "warps[0].addresses: found none for LDS at 0x0000; "
-            "each memory instruction that a path executes has addresses",
+            "warps[0].addresses: LDS at 0x0000 has no addresses",
         ),
         (
             {"lanes": [1, 2]},
-            "warps[0].addresses.0x0000: found a list of 2 addresses; 32 are right, one a lane",
+            "warps[0].addresses.0x0000: a list of 2 addresses",
         ),
         (
             {"lanes": "4*lan"},
-            "warps[0].addresses.0x0000: found the unknown name 'lan' in '4*lan'; did you mean 'lane'?",
+            "warps[0].addresses.0x0000: unknown name 'lan' in '4*lan'",
         ),
         (
             {"lanes": 1.5},
-            "warps[0].addresses.0x0000: found 1.5; an expression such as 16*lane or a list of 32 addresses is right",
+            "warps[0].addresses.0x0000: 1.5",
         ),
         (
             {"lanes": "8000*lane"},
-            "code at 0x0000: found LDS of 4 bytes at 8000 in lane 1; the CTA has 4096 bytes of shared memory",
+            "code at 0x0000: LDS of 4 bytes at 8000 in lane 1",
         ),
         (
             {"each": [0, 0]},
-            "warps[0].addresses.0x0000: found 2 entries under each; the path executes it 1 times",
+            "warps[0].addresses.0x0000: 2 entries under each",
         ),
     ],
 )
@@ -294,16 +289,14 @@ def test_addresses_that_cannot_be_are_refused_and_nothing_is_written(tmp_path, m
 
 
 def test_a_builder_without_code_is_refused():
-    assert refusal(kernel().build) == (
-        "<builder>: code: found the text ''; a listing, one instruction a line under `code: |`, is right"
-    )
+    assert refusal(kernel().build) == ("<builder>: code: the text ''")
 
 
 def test_a_warp_that_executes_nothing_is_refused():
     trace = kernel(block=(64, 1, 1))
     with trace.only(0):
         trace.emit("EXIT")
-    assert refusal(trace.build) == ("<builder>: warps[1].path: found an empty path; at least one instruction is right")
+    assert refusal(trace.build) == ("<builder>: warps[1].path: the path is empty")
 
 
 # Random programs: writing and loading changes nothing.

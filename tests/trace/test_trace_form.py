@@ -6,6 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from refusals import brief
 
 from gpuemu.base import strict_yaml
 from gpuemu.base.errors import GpuemuError
@@ -38,15 +39,6 @@ PATH = "[0x0000, {repeat: 4, path: 0x0010}, 0x0020]"
 LANES = "512*warp + pitch*lane"
 AT = "15: warps[0].addresses.0x0010:"
 
-OFFSET_RIGHT = "a byte offset such as 0x0040 is right"
-SELECTION_RIGHT = "all, a number, a range such as 0-3, or a list of these is right"
-PATH_RIGHT = "an offset such as 0x0040 or a range such as 0x0000-0x0040 is right"
-LANES_RIGHT = "an expression such as 16*lane or a list of 32 addresses is right"
-LAUNCH_RIGHT = "a mapping with grid, block, registers_per_thread, static_ and dynamic_shared_bytes is right"
-BLOCK_RIGHT = "three numbers of at least 1 are right, such as [32, 1, 1]"
-GRID_RIGHT = "three numbers of at least 1 are right, such as [1, 1, 1]"
-ADDRESSES_RIGHT = "byte offsets of memory instructions, such as 0x0040, with their lane addresses are right"
-
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
@@ -57,7 +49,7 @@ def refusal(text: str) -> list[str]:
     Path("t.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(GpuemuError) as caught:
         load_trace("t.yaml")
-    return str(caught.value).splitlines()
+    return brief(caught.value)
 
 
 def changed(*changes: tuple[str, str]) -> str:
@@ -93,246 +85,242 @@ def test_the_example_of_the_documentation_is_right():
         (
             "gpuemu_trace: 1",
             "gpuemu_trace: 2",
-            "1: gpuemu_trace: found 2; 1, the version of this form, is right",
+            "1: gpuemu_trace: 2",
         ),
         (
             "gpuemu_trace: 1",
             "gpuemu_trace: true",
-            "1: gpuemu_trace: found true; 1, the version of this form, is right",
+            "1: gpuemu_trace: true",
         ),
         (
             "gpuemu_trace: 1",
             "gpuemu_trace: 1.0",
-            "1: gpuemu_trace: found 1.0; 1, the version of this form, is right",
+            "1: gpuemu_trace: 1.0",
         ),
-        ("gpuemu_trace: 1\n", "", "1: gpuemu_trace: found nothing; 1, the version of this form, is right"),
-        ("kernel: copy\n", "", "1: kernel: found nothing; the kernel's name is right"),
-        ("kernel: copy", "kernel: 5", "2: kernel: found 5; the kernel's name is right"),
-        ("kernel: copy", 'kernel: ""', "2: kernel: found the text ''; the kernel's name is right"),
+        ("gpuemu_trace: 1\n", "", "1: gpuemu_trace: nothing"),
+        ("kernel: copy\n", "", "1: kernel: nothing"),
+        ("kernel: copy", "kernel: 5", "2: kernel: 5"),
+        ("kernel: copy", 'kernel: ""', "2: kernel: the text ''"),
         (
             "arch: sm_89",
             "arch: 89",
-            "3: arch: found 89; the architecture that the code was compiled for, such as sm_89, is right",
+            "3: arch: 89",
         ),
         (
             "about: rows of a tile",
             "about: [a]",
-            "4: about: found the list [a]; a sentence about the trace is right",
+            "4: about: the list [a]",
         ),
-        ("about:", "abuot:", "4: abuot: found an unknown key; did you mean 'about'?"),
+        ("about:", "abuot:", "4: abuot: unknown key"),
         (
             "about:",
             "zzz:",
-            "4: zzz: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
+            "4: zzz: unknown key",
         ),
         (
             "about:",
             "5:",
-            "4: [5]: found an unknown key; "
-            "the keys here are gpuemu_trace, kernel, arch, about, launch, layout, code, threads, source, source_text, warps, bulk",
+            "4: [5]: unknown key",
         ),
         # The launch.
-        ("grid: [2, 1, 1], block", "grid: 2, block", f"5: launch.grid: found 2; {GRID_RIGHT}"),
-        ("[64, 1, 1]", "[64, 1]", f"5: launch.block[2]: found nothing; {BLOCK_RIGHT}"),
-        ("[64, 1, 1]", "[64, 1, 1, 1]", f"5: launch.block: found the list [64, 1, 1, 1]; {BLOCK_RIGHT}"),
-        ("[64, 1, 1]", "[64, 0, 1]", f"5: launch.block[1]: found 0; {BLOCK_RIGHT}"),
-        ("[64, 1, 1]", "['64', 1, 1]", f"5: launch.block[0]: found the text '64'; {BLOCK_RIGHT}"),
-        ("[64, 1, 1]", "[64.0, 1, 1]", f"5: launch.block[0]: found 64.0; {BLOCK_RIGHT}"),
-        ("[64, 1, 1]", "[true, 1, 1]", f"5: launch.block[0]: found true; {BLOCK_RIGHT}"),
-        ("2048", "-1", "5: launch.static_shared_bytes: found -1; a whole number of at least 0 is right"),
+        ("grid: [2, 1, 1], block", "grid: 2, block", "5: launch.grid: 2"),
+        ("[64, 1, 1]", "[64, 1]", "5: launch.block[2]: nothing"),
+        ("[64, 1, 1]", "[64, 1, 1, 1]", "5: launch.block: the list [64, 1, 1, 1]"),
+        ("[64, 1, 1]", "[64, 0, 1]", "5: launch.block[1]: 0"),
+        ("[64, 1, 1]", "['64', 1, 1]", "5: launch.block[0]: the text '64'"),
+        ("[64, 1, 1]", "[64.0, 1, 1]", "5: launch.block[0]: 64.0"),
+        ("[64, 1, 1]", "[true, 1, 1]", "5: launch.block[0]: true"),
+        ("2048", "-1", "5: launch.static_shared_bytes: -1"),
         (
             "2048",
             "2k",
-            "5: launch.static_shared_bytes: found '2k' (invalid decimal literal); a whole number of at least 0, "
-            "or an expression in names of the layout that gives one, is right",
+            "5: launch.static_shared_bytes: '2k' (invalid decimal literal)",
         ),
-        ("2048", "1.5", "5: launch.static_shared_bytes: found 1.5; a whole number of at least 0 is right"),
+        ("2048", "1.5", "5: launch.static_shared_bytes: 1.5"),
         (
             "2048",
             "2048, registers_per_thread: 0",
-            "5: launch.registers_per_thread: found 0; a whole number of at least 1 is right",
+            "5: launch.registers_per_thread: 0",
         ),
-        ("block:", "blok:", "5: launch.blok: found an unknown key; did you mean 'block'?"),
+        ("block:", "blok:", "5: launch.blok: unknown key"),
         (
             "block:",
             "zzz:",
-            "5: launch.zzz: found an unknown key; the keys here are "
-            "grid, block, registers_per_thread, static_shared_bytes, dynamic_shared_bytes",
+            "5: launch.zzz: unknown key",
         ),
         (
             "{grid: [2, 1, 1], block: [64, 1, 1], static_shared_bytes: 2048}",
             "",
-            f"5: launch: found nothing; {LAUNCH_RIGHT}",
+            "5: launch: nothing",
         ),
         # The layout.
-        ("{pitch: 16}", "16", "6: layout: found 16; a mapping of names to whole numbers is right"),
-        ("16}", "16.5}", "6: layout.pitch: found 16.5; a whole number of at most 63 bits is right"),
+        ("{pitch: 16}", "16", "6: layout: 16"),
+        ("16}", "16.5}", "6: layout.pitch: 16.5"),
         (
             "16}",
             "wide}",
-            "6: layout.pitch: found the text 'wide'; a whole number of at most 63 bits is right",
+            "6: layout.pitch: the text 'wide'",
         ),
         (
             "16}",
             "9223372036854775808}",
-            "6: layout.pitch: found 9223372036854775808; a whole number of at most 63 bits is right",
+            "6: layout.pitch: 9223372036854775808",
         ),
-        ("pitch: 16", "pitch: 16, 7: 3", "6: layout[7]: found 7 as a key; a name is right"),
+        ("pitch: 16", "pitch: 16, 7: 3", "6: layout[7]: 7 as a key"),
         # The warps.
         (
             "- warp: 0-1",
             "- 5\n- warp: 0-1",
-            "12: warps[0]: found 5; a mapping with cta, warp, path and addresses is right",
+            "12: warps[0]: 5",
         ),
-        ("  path:", "  paht:", "13: warps[0].paht: found an unknown key; did you mean 'path'?"),
+        ("  path:", "  paht:", "13: warps[0].paht: unknown key"),
         (
             "  path:",
             "  7:",
-            "13: warps[0][7]: found an unknown key; the keys here are cta, warp, path, addresses, events",
+            "13: warps[0][7]: unknown key",
         ),
-        ("warp: 0-1", "warp: some", f"12: warps[0].warp: found the text 'some'; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp:", f"12: warps[0].warp: found nothing; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp: -1", f"12: warps[0].warp: found -1; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp: 1.5", f"12: warps[0].warp: found 1.5; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp: [0, true]", f"12: warps[0].warp: found true; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp: [0, 0-1]", "12: warps[0].warp: found 0 a second time; each number once is right"),
-        ("warp: 0-1", "warp: [1, 0, 1]", "12: warps[0].warp: found 1 a second time; each number once is right"),
-        ("warp: 0-1", "warp: [all]", f"12: warps[0].warp: found the text 'all'; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "cta: {a: 1}", f"12: warps[0].cta: found a mapping; {SELECTION_RIGHT}"),
-        ("warp: 0-1", "warp: 3-1", "12: warps[0].warp: found the range 3-1; a range such as 0-3 is right"),
+        ("warp: 0-1", "warp: some", "12: warps[0].warp: the text 'some'"),
+        ("warp: 0-1", "warp:", "12: warps[0].warp: nothing"),
+        ("warp: 0-1", "warp: -1", "12: warps[0].warp: -1"),
+        ("warp: 0-1", "warp: 1.5", "12: warps[0].warp: 1.5"),
+        ("warp: 0-1", "warp: [0, true]", "12: warps[0].warp: true"),
+        ("warp: 0-1", "warp: [0, 0-1]", "12: warps[0].warp: 0 appears twice"),
+        ("warp: 0-1", "warp: [1, 0, 1]", "12: warps[0].warp: 1 appears twice"),
+        ("warp: 0-1", "warp: [all]", "12: warps[0].warp: the text 'all'"),
+        ("warp: 0-1", "cta: {a: 1}", "12: warps[0].cta: a mapping"),
+        ("warp: 0-1", "warp: 3-1", "12: warps[0].warp: the range 3-1"),
         (
             "warp: 0-1",
             "warp: 0-65536",
-            "12: warps[0].warp: found the range 0-65536; a range such as 0-3 is right",
+            "12: warps[0].warp: the range 0-65536",
         ),
         (
             "warp: 0-1",
             "warp: []",
-            "12: warps[0].warp: found an empty list; a list of at least one number is right",
+            "12: warps[0].warp: an empty list",
         ),
         # The path.
-        (PATH, "start", f"13: warps[0].path: found the text 'start' in a path; {PATH_RIGHT}"),
-        (PATH, "[10-20]", f"13: warps[0].path: found the text '10-20' in a path; {PATH_RIGHT}"),
-        (PATH, "[0x0000, -16]", f"13: warps[0].path: found -16 in a path; {PATH_RIGHT}"),
-        (PATH, "[0x0000, 4294967296]", f"13: warps[0].path: found 4294967296 in a path; {PATH_RIGHT}"),
-        (PATH, "[[0x0000]]", f"13: warps[0].path: found the list [0] in a path; {PATH_RIGHT}"),
-        (PATH, "[true]", f"13: warps[0].path: found true in a path; {PATH_RIGHT}"),
+        (PATH, "start", "13: warps[0].path: the text 'start' in a path"),
+        (PATH, "[10-20]", "13: warps[0].path: the text '10-20' in a path"),
+        (PATH, "[0x0000, -16]", "13: warps[0].path: -16 in a path"),
+        (PATH, "[0x0000, 4294967296]", "13: warps[0].path: 4294967296 in a path"),
+        (PATH, "[[0x0000]]", "13: warps[0].path: the list [0] in a path"),
+        (PATH, "[true]", "13: warps[0].path: true in a path"),
         (
             PATH,
             "0x20-0x10",
-            "13: warps[0].path: found the range 0x20-0x10; a range runs from the lower offset to the higher",
+            "13: warps[0].path: the range 0x20-0x10 runs backwards",
         ),
-        ("repeat: 4", "repeat: -4", "13: warps[0].path: found repeat: -4; a whole number of times is right"),
+        ("repeat: 4", "repeat: -4", "13: warps[0].path: repeat: -4"),
         (
             "repeat: 4",
             "repeat: often",
-            "13: warps[0].path: found repeat: the text 'often'; a whole number of times is right",
+            "13: warps[0].path: repeat: the text 'often'",
         ),
         (
             "repeat: 4",
             "repeat: 1000000001",
-            "13: warps[0].path: found repeat: 1000000001; a whole number of times is right",
+            "13: warps[0].path: repeat: 1000000001",
         ),
         (
             "repeat: 4",
             "times: 4",
-            "13: warps[0].path: found a mapping with path, times in a path; {repeat: N, path: ...} is right",
+            "13: warps[0].path: a mapping with path, times in a path",
         ),
         (
             "{repeat: 4, path: 0x0010}",
             "{repeat: 4}",
-            "13: warps[0].path: found a mapping with repeat in a path; {repeat: N, path: ...} is right",
+            "13: warps[0].path: a mapping with repeat in a path",
         ),
         (
             "{repeat: 4, path: 0x0010}",
             "{}",
-            "13: warps[0].path: found a mapping with no keys in a path; {repeat: N, path: ...} is right",
+            "13: warps[0].path: a mapping with no keys in a path",
         ),
         (
             "path: 0x0010}",
             "path: {repeat: x, path: 0x0010}}",
-            "13: warps[0].path: found repeat: the text 'x'; a whole number of times is right",
+            "13: warps[0].path: repeat: the text 'x'",
         ),
         # The addresses.
-        (f"    0x0010: {LANES}", "    - 5", f"14: warps[0].addresses: found the list [5]; {ADDRESSES_RIGHT}"),
-        (f"\n    0x0010: {LANES}", "", f"14: warps[0].addresses: found nothing; {ADDRESSES_RIGHT}"),
+        (f"    0x0010: {LANES}", "    - 5", "14: warps[0].addresses: the list [5]"),
+        (f"\n    0x0010: {LANES}", "", "14: warps[0].addresses: nothing"),
         (
             "    0x0010:",
             "    start:",
-            f"15: warps[0].addresses.start: found the text 'start' as a key; {OFFSET_RIGHT}",
+            "15: warps[0].addresses.start: the text 'start' as a key",
         ),
         (
             "    0x0010:",
             "    4294967296:",
-            f"15: warps[0].addresses.0x100000000: found 4294967296 as a key; {OFFSET_RIGHT}",
+            "15: warps[0].addresses.0x100000000: 4294967296 as a key",
         ),
-        (LANES, "1.5", f"{AT} found 1.5; {LANES_RIGHT}"),
-        (LANES, "true", f"{AT} found true; {LANES_RIGHT}"),
-        (LANES, "", f"{AT} found nothing; {LANES_RIGHT}"),
-        (LANES, "-4", f"{AT} found -4; {LANES_RIGHT}"),
+        (LANES, "1.5", f"{AT} 1.5"),
+        (LANES, "true", f"{AT} true"),
+        (LANES, "", f"{AT} nothing"),
+        (LANES, "-4", f"{AT} -4"),
         (
             LANES,
             "[0, 4]",
-            f"{AT} found a list of 2 addresses; 32 are right, one a lane",
+            f"{AT} a list of 2 addresses",
         ),
         (
             LANES,
             f"[{'0, ' * 31}lane]",
-            f"{AT} found the text 'lane' for lane 31; a byte address is right",
+            f"{AT} the text 'lane' for lane 31",
         ),
         (
             LANES,
             f"[0, -8{', 0' * 30}]",
-            f"{AT} found -8 for lane 1; a byte address is right",
+            f"{AT} -8 for lane 1",
         ),
         (
             LANES,
             "{}",
-            f"{AT} found a mapping with no keys; {{lanes, active, space, from}} or {{each}} is right",
+            f"{AT} a mapping with no keys",
         ),
         (
             LANES,
             "{lane: 3, active: 1}",
-            f"{AT} found a mapping with active, lane; {{lanes, active, space, from}} or {{each}} is right",
+            f"{AT} a mapping with active, lane",
         ),
         (
             LANES,
             "{each: [], lanes: 4}",
-            f"{AT} found a mapping with each, lanes; {{lanes, active, space, from}} or {{each}} is right",
+            f"{AT} a mapping with each, lanes",
         ),
         (
             LANES,
             "{lanes: 4*lane, active: -1}",
-            f"{AT} found active: -1; a mask such as 0x0000ffff or an expression is right",
+            f"{AT} active: -1",
         ),
         (
             LANES,
             "{lanes: 4*lane, active: 0x100000000}",
-            f"{AT} found active: 4294967296; a mask such as 0x0000ffff or an expression is right",
+            f"{AT} active: 4294967296",
         ),
         (
             LANES,
             "{lanes: {lanes: 4}}",
-            f"{AT} found a mapping; {LANES_RIGHT}",
+            f"{AT} a mapping",
         ),
         (
             LANES,
             "{each: 4*lane}",
-            f"{AT} found each: the text '4*lane'; a list with one entry for every execution is right",
+            f"{AT} each: the text '4*lane'",
         ),
         (
             LANES,
             "{each: [{each: []}]}",
-            f"{AT} found each inside each; one level is right",
+            f"{AT} each inside each",
         ),
         (
             LANES,
             "{each: [0, 4, [8]]}",
-            f"{AT} found a list of 1 addresses in entry 2 of each; 32 are right, one a lane",
+            f"{AT} a list of 1 addresses in entry 2 of each",
         ),
         # The code.
-        ("MOV R1, R2", "MOVE R1, R2", "8: code: found the unknown instruction 'MOVE'; did you mean 'MOV'?"),
+        ("MOV R1, R2", "MOVE R1, R2", "8: code: unknown instruction 'MOVE'"),
     ],
 )
 def test_a_mistake_is_refused_with_its_line_and_field(old, new, message):
@@ -344,27 +332,23 @@ def test_a_mistake_is_refused_with_its_line_and_field(old, new, message):
     [("", "nothing"), ("- 1\n", "the list [1]"), ("hello\n", "the text 'hello'"), ("3\n", "3")],
 )
 def test_a_document_that_is_no_mapping_is_refused(text, found):
-    assert refusal(text) == [f"t.yaml:1: found {found}; a mapping with gpuemu_trace is right"]
+    assert refusal(text) == [f"t.yaml:1: {found}"]
 
 
 def test_code_that_is_no_listing_is_refused():
     text = changed(("code: |", "code:\n- |"))
-    listing = "a listing, one instruction a line under `code: |`, is right"
-    assert refusal(text) == [f"t.yaml:7: code: found a list of 1 items; {listing}"]
+    assert refusal(text) == ["t.yaml:7: code: a list of 1 items"]
     head = COPY.split("code:")[0]
-    assert refusal(head + "code: ''\n") == [f"t.yaml:7: code: found the text ''; {listing}"]
-    assert refusal(head) == [f"t.yaml:1: code: found nothing; {listing}"]
-    assert refusal(head + "code: '# nothing'\n") == [
-        "t.yaml:7: code: found no instruction; at least one line of SASS is right"
-    ]
+    assert refusal(head + "code: ''\n") == ["t.yaml:7: code: the text ''"]
+    assert refusal(head) == ["t.yaml:1: code: nothing"]
+    assert refusal(head + "code: '# nothing'\n") == ["t.yaml:7: code: no instruction"]
 
 
 def test_warps_that_are_no_list_are_refused():
     head = COPY.split("warps:")[0]
-    right = "a list with an entry for each kind of warp is right"
-    assert refusal(head + "warps:\n") == [f"t.yaml:11: warps: found nothing; {right}"]
-    assert refusal(head + "warps: []\n") == [f"t.yaml:11: warps: found the list []; {right}"]
-    assert refusal(head + "warps: {warp: 0}\n") == [f"t.yaml:11: warps: found a mapping; {right}"]
+    assert refusal(head + "warps:\n") == ["t.yaml:11: warps: nothing"]
+    assert refusal(head + "warps: []\n") == ["t.yaml:11: warps: the list []"]
+    assert refusal(head + "warps: {warp: 0}\n") == ["t.yaml:11: warps: a mapping"]
 
 
 def test_several_mistakes_are_reported_at_once():
@@ -377,20 +361,20 @@ def test_several_mistakes_are_reported_at_once():
         (LANES, "[1, 2]"),
     )
     assert refusal(text) == [
-        "t.yaml:2: kernel: found 5; the kernel's name is right",
-        "t.yaml:5: launch.blok: found an unknown key; did you mean 'block'?",
-        "t.yaml:6: layout.pitch: found the text 'x'; a whole number of at most 63 bits is right",
-        f"t.yaml:12: warps[0].warp: found the text 'none'; {SELECTION_RIGHT}",
-        "t.yaml:13: warps[0].paht: found an unknown key; did you mean 'path'?",
-        "t.yaml:15: warps[0].addresses.0x0010: found a list of 2 addresses; 32 are right, one a lane",
+        "t.yaml:2: kernel: 5",
+        "t.yaml:5: launch.blok: unknown key",
+        "t.yaml:6: layout.pitch: the text 'x'",
+        "t.yaml:12: warps[0].warp: the text 'none'",
+        "t.yaml:13: warps[0].paht: unknown key",
+        "t.yaml:15: warps[0].addresses.0x0010: a list of 2 addresses",
     ]
 
 
 def test_several_bad_lines_of_code_are_reported_at_once():
     text = changed(("MOV R1, R2", "MOVE R1, R2"), ("EXIT", "EXIST"))
     assert refusal(text) == [
-        "t.yaml:8: code: found the unknown instruction 'MOVE'; did you mean 'MOV'?",
-        "t.yaml:10: code: found the unknown instruction 'EXIST'; did you mean 'EXIT'?",
+        "t.yaml:8: code: unknown instruction 'MOVE'",
+        "t.yaml:10: code: unknown instruction 'EXIST'",
     ]
 
 
@@ -400,12 +384,12 @@ def test_a_trace_may_be_json_and_its_code_then_stands_on_one_line():
     Path("t.json").write_text(json.dumps(document).replace('"16":', "16:"))
     with pytest.raises(GpuemuError) as caught:
         load_trace("t.json")
-    assert str(caught.value) == ("t.json:1: code: found the unknown instruction 'EXIST'; did you mean 'EXIT'?")
+    assert "\n".join(brief(caught.value)) == ("t.json:1: code: unknown instruction 'EXIST'")
 
 
 def test_a_folded_block_of_code_is_refused_instead_of_read_as_one_instruction():
     (message,) = refusal(changed(("code: |", "code: >")))
-    assert message.startswith("t.yaml:8: code: found '0000: [B------:R-:W-:-:S05] MOV R1, R2 0010: ")
+    assert message.startswith("t.yaml:8: code: '0000: [B------:R-:W-:-:S05] MOV R1, R2 0010: ")
 
 
 @pytest.mark.parametrize(

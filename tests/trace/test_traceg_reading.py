@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import brief
 
 import gpuemu
 from gpuemu.base import packed_lines
@@ -58,9 +59,9 @@ def lanes(trace: Trace, row: int = 0) -> dict[int, int]:
 def refused(text: str, folder: Path) -> str:
     with pytest.raises(GpuemuError) as caught:
         read(text, folder)
-    (problem,) = caught.value.problems
-    assert problem.file == str(folder / "k.traceg")
-    return str(problem).removeprefix(str(folder) + "/")
+    (problem,) = brief(caught.value, folder)
+    assert problem.startswith("k.traceg")
+    return problem
 
 
 def test_the_header_gives_the_launch(tmp_path: Path) -> None:
@@ -123,9 +124,7 @@ def test_source_lines_stand_first_where_the_header_says_so(tmp_path: Path) -> No
     header = HEADER.replace("lineinfo = 0", "lineinfo = 1")
     text = file("27 0010 ffffffff 1 R4 MOV 1 R2 0 0", "0 0020 ffffffff 1 R4 MOV 1 R2 0 0", header=header)
     trace = read(text.replace(EXIT, f"30 {EXIT}"), tmp_path)
-    assert refused(text.replace("27 0010", "x 0010"), tmp_path) == (
-        "k.traceg:19: source line: found 'x'; a line of the source is right, with enable lineinfo"
-    )
+    assert refused(text.replace("27 0010", "x 0010"), tmp_path) == ("k.traceg:19: source line: 'x'")
     assert [i.source for i in trace.code] == [(("(source)", 27),), (), (), (("(source)", 30),)]
 
 
@@ -174,9 +173,7 @@ def test_bytes_that_the_driver_reserves_in_front_are_taken_off(tmp_path: Path) -
     assert [lanes(trace, row)[0] for row in (0, 1)] == [0, 0xFF8]
     assert lanes(read(file(near), tmp_path))[0] == 0x400
     below = "0010 00000003 1 R4 LDS 1 R2 4 1 0x10 4 0"
-    assert refused(file(below, far), tmp_path) == (
-        "k.traceg:20: code at 0x0020: found STS of 4 bytes at 5112 in lane 0; the CTA has 4096 bytes of shared memory"
-    )
+    assert refused(file(below, far), tmp_path) == ("k.traceg:20: code at 0x0020: STS of 4 bytes at 5112 in lane 0")
 
 
 @pytest.mark.parametrize(
@@ -280,60 +277,60 @@ LDG = "0010 ffffffff 1 R4 LDG.E 1 R2 4"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("-kernel name = scale\n", "", ":13: kernel name: found nothing; a header with -kernel name = ... is right"),
-        ("name = scale", "name = ", ":1: kernel name: found nothing; the kernel's name is right"),
-        ("-nregs", "nregs", ":6: found 'nregs = 24'; a header of lines such as -kernel name = scale, up to a # line, is right"),
-        ("-nregs = 24", "-nregs = 24\n-nregs = 24", ":7: nregs: found it a second time; one is right; line 6 has it already"),
-        ("nregs = 24", "nregs = 256", ":6: nregs: found '256'; a whole number up to 255 is right"),
-        ("nregs = 24", "nregs = \u0663", ":6: nregs: found '\u0663'; a whole number up to 255 is right"),
-        ("shmem = 4096", "shmem = -1", ":5: shmem: found '-1'; a whole number up to 2147483648 is right"),
-        ("(2,1,1)", "(2,1)", ":3: grid dim: found '(2,1)'; three sizes of at least 1, such as (2,1,1), and up to 2147483647"),
-        ("(32,1,1)", "(0,1,1)", ":4: block dim: found '(0,1,1)'; three sizes of at least 1"),
-        ("(32,1,1)", "(1024,64,1)", ":4: block dim: found '(1024,64,1)'; three sizes of at least 1, such as (2,1,1), and up to"),
-        ("version = 86", "version = 61", ":7: binary version: found 61; 70 or more, such as 86, is right"),
-        ("version = 4", "version = 3", ":12: accelsim tracer version: found 3; 4 or 5 is right"),
-        ("0x00007f5a60000000", "here", ":9: shmem base_addr: found 'here'; an address in hexadecimal"),
-        ("lineinfo = 0", "lineinfo = 2", ":13: enable lineinfo: found '2'; a whole number up to 1 is right"),
-        ("lineinfo = 0", "lineinfo = 1", ":19: PC: found 'ffffffff'; a multiple of 16 in hexadecimal, behind a source line, is right"),
-        ("#BEGIN_TB", "#BEGIN", ":16: found 'thread block = 0,0,0'; #BEGIN_TB is right between CTAs"),
-        ("thread block = 0,0,0\n", "", ":16: found 'warp = 0'; thread block = 0,0,0 is right here"),
-        ("block = 0,0,0", "block = 2,0,0", ":16: thread block: found '2,0,0'; numbers below those of the grid, (2,1,1), are right"),
-        ("block = 0,0,0", "block = 0,0", ":16: thread block: found '0,0'; numbers below those of the grid, (2,1,1), are right"),
-        ("warp = 0", "warp = 1", ":17: warp: found '1'; the block has warps 0 to 0"),
-        ("warp = 0", "Warp = 0", ":17: found 'Warp = 0'; warp = N or #END_TB is right here"),
-        ("insts = 2", "insts = 0", ":18: insts: found '0'; how many instructions the warp executed, 1 to 50000000, is right"),
-        ("insts = 2", "insts = 3", ":21: insts: found '#END_TB'; 1 more of 3 instructions are right before it"),
-        ("insts = 2", "insts = 1", ":20: found '0100 ffffffff 0 EXIT 0 0 0'; warp = N or #END_TB is right here"),
-        ("insts = 2", "INSTS", ":18: found 'INSTS'; insts = N is right here"),
-        ("#END_TB\n", "", ":20: found the end of the file; warp = N or #END_TB is right here"),
-        ("#END_TB\n", "#END_TB", ":21: found a line without an end, the last of the file; a whole file"),
-        ("0010 f", "0014 f", ":19: PC: found '0014'; a multiple of 16 in hexadecimal is right"),
-        ("0010 f", "PC f", ":19: PC: found 'PC'; a multiple of 16 in hexadecimal is right"),
-        (" ffffffff 1", " ffff 1", ":19: MASK: found 'ffff'; 8 hexadecimal digits are right"),
-        (" 1 R4 L", " 2 R4 R5 L", ":19: ND: found 2; 0 to 1 registers, their number first, are right"),
-        (" 1 R4 L", " 1 L", ":19: ND: found 'LDG.E'; 0 to 1 registers, their number first, are right"),
-        (" 1 R4 L", " 1 R256 L", ":19: ND: found R256; R0 to R254, and R255 for RZ, are right"),
-        ("LDG.E", "LGD.E", ":19: OPCODE: found the unknown instruction 'LGD.E'; did you mean 'LD'?"),
-        ("LDG.E", "[R4]", ":19: OPCODE: found '[R4]'; a SASS mnemonic such as LDS.64 is right"),
-        ("1 R2 4 1", "6 R2 R2 R2 R2 R2 R2 4 1", ":19: NS: found 6; 0 to 5 registers, their number first, are right"),
-        ("1 R2 4 1", "1 R2 four 1", ":19: WIDTH: found 'four'; bytes of a lane, 0 where no memory is accessed, is right"),
-        ("4 1 0x40 4 0", "0 0", ":19: WIDTH: found 0 of LDG.E; its bytes of a lane, and its addresses, are right"),
-        ("4 1 0x40 4 0", "4 3 0x40 4 0", ":19: MODE: found 3; 0, 1 or 2 is right"),
-        ("4 1 0x40 4 0", "4 1 0x40 0x4 0", ":19: MODE 1: found '0x4'; a base and a stride in decimal are right"),
-        ("4 1 0x40 4 0", "4 1 0x40 -4 0", ":19: MODE 1: found the address -0x4; 0x0 to 0x7fffffffffffffff is right"),
-        ("4 1 0x40 4 0", "4 1 0xfffffffffffffff0 4 0", ":19: MODE 1: found the address 0xfffffffffffffff0; 0x0 to"),
-        ("4 1 0x40 4 0", "4 0 0x40 0", ":19: MODE 0: found '0'; an address such as 0x00007f0000000000 for each lane of the mask"),
-        ("4 1 0x40 4 0", "4 2 0x40" + 30 * " 4" + " 0", ":19: IMM: found the end of the line; a whole number is right"),
-        ("4 1 0x40 4 0", "4 2 0x40" + 32 * " 4" + " 0", ":19: found '0' behind IMM; the end of the line is right there"),
-        ("4 1 0x40 4 0", "4 1 0x40 4 none", ":19: IMM: found 'none'; a whole number is right"),
-        ("ffffffff 1 R4 LDG.E", "00000005 1 R4 LDG.E", ":19: MODE 1: found the mask 00000005; two lanes or more, side by side,"),
-        ("ffffffff 1 R4 LDG.E", "00000004 1 R4 LDG.E", ":19: MODE 1: found the mask 00000004; two lanes or more, side by side,"),
-        ("(32,1,1)", "(16,1,1)", ":19: MASK: found ffffffff; lanes of the warp's 16 threads are right"),
-        ("(32,1,1)", "(64,1,1)", ":21: found nothing for warp 1 of thread block 0,0,0; all are right"),
-        ("0100 ffffffff 0 EXIT", "0010 ffffffff 0 EXIT", ":20: PC: found 0 EXIT 0 0 at 0x0010; line 19 has 1 R4 LDG.E 1 R2 4"),
-        ("0100 ffffffff 0 EXIT 0 0 0", "0100 ffffffff 0 DEPBAR.LE 0 0 99", ":20: IMM: found 99 of DEPBAR.LE; 0 to 63 groups of"),
-        ("0100 ffffffff", "0100", ":20: MASK: found '0'; 8 hexadecimal digits are right"),
-        ("0100 ffffffff 0 EXIT 0 0 0", "0100", ":20: found '0100'; an instruction such as 0010 ffffffff 1 R4 MOV 1 R2 0 0 is right"),
+        ("-kernel name = scale\n", "", ":13: kernel name: nothing"),
+        ("name = scale", "name = ", ":1: kernel name: nothing"),
+        ("-nregs", "nregs", ":6: 'nregs = 24'"),
+        ("-nregs = 24", "-nregs = 24\n-nregs = 24", ":7: nregs: given twice"),
+        ("nregs = 24", "nregs = 256", ":6: nregs: '256'"),
+        ("nregs = 24", "nregs = \u0663", ":6: nregs: '\u0663'"),
+        ("shmem = 4096", "shmem = -1", ":5: shmem: '-1'"),
+        ("(2,1,1)", "(2,1)", ":3: grid dim: '(2,1)'"),
+        ("(32,1,1)", "(0,1,1)", ":4: block dim: '(0,1,1)'"),
+        ("(32,1,1)", "(1024,64,1)", ":4: block dim: '(1024,64,1)'"),
+        ("version = 86", "version = 61", ":7: binary version: 61"),
+        ("version = 4", "version = 3", ":12: accelsim tracer version: 3"),
+        ("0x00007f5a60000000", "here", ":9: shmem base_addr: 'here'"),
+        ("lineinfo = 0", "lineinfo = 2", ":13: enable lineinfo: '2'"),
+        ("lineinfo = 0", "lineinfo = 1", ":19: PC: 'ffffffff'"),
+        ("#BEGIN_TB", "#BEGIN", ":16: 'thread block = 0,0,0'"),
+        ("thread block = 0,0,0\n", "", ":16: 'warp = 0'"),
+        ("block = 0,0,0", "block = 2,0,0", ":16: thread block: '2,0,0'"),
+        ("block = 0,0,0", "block = 0,0", ":16: thread block: '0,0'"),
+        ("warp = 0", "warp = 1", ":17: warp: '1'"),
+        ("warp = 0", "Warp = 0", ":17: 'Warp = 0'"),
+        ("insts = 2", "insts = 0", ":18: insts: '0'"),
+        ("insts = 2", "insts = 3", ":21: insts: '#END_TB'"),
+        ("insts = 2", "insts = 1", ":20: '0100 ffffffff 0 EXIT 0 0 0'"),
+        ("insts = 2", "INSTS", ":18: 'INSTS'"),
+        ("#END_TB\n", "", ":20: the end of the file"),
+        ("#END_TB\n", "#END_TB", ":21: the last line has no end"),
+        ("0010 f", "0014 f", ":19: PC: '0014'"),
+        ("0010 f", "PC f", ":19: PC: 'PC'"),
+        (" ffffffff 1", " ffff 1", ":19: MASK: 'ffff'"),
+        (" 1 R4 L", " 2 R4 R5 L", ":19: ND: 2"),
+        (" 1 R4 L", " 1 L", ":19: ND: 'LDG.E'"),
+        (" 1 R4 L", " 1 R256 L", ":19: ND: R256"),
+        ("LDG.E", "LGD.E", ":19: OPCODE: unknown instruction 'LGD.E'"),
+        ("LDG.E", "[R4]", ":19: OPCODE: '[R4]'"),
+        ("1 R2 4 1", "6 R2 R2 R2 R2 R2 R2 4 1", ":19: NS: 6"),
+        ("1 R2 4 1", "1 R2 four 1", ":19: WIDTH: 'four'"),
+        ("4 1 0x40 4 0", "0 0", ":19: WIDTH: 0 for LDG.E"),
+        ("4 1 0x40 4 0", "4 3 0x40 4 0", ":19: MODE: 3"),
+        ("4 1 0x40 4 0", "4 1 0x40 0x4 0", ":19: MODE 1: '0x4'"),
+        ("4 1 0x40 4 0", "4 1 0x40 -4 0", ":19: MODE 1: the address -0x4"),
+        ("4 1 0x40 4 0", "4 1 0xfffffffffffffff0 4 0", ":19: MODE 1: the address 0xfffffffffffffff0"),
+        ("4 1 0x40 4 0", "4 0 0x40 0", ":19: MODE 0: '0'"),
+        ("4 1 0x40 4 0", "4 2 0x40" + 30 * " 4" + " 0", ":19: IMM: the end of the line"),
+        ("4 1 0x40 4 0", "4 2 0x40" + 32 * " 4" + " 0", ":19: '0' after IMM"),
+        ("4 1 0x40 4 0", "4 1 0x40 4 none", ":19: IMM: 'none'"),
+        ("ffffffff 1 R4 LDG.E", "00000005 1 R4 LDG.E", ":19: MODE 1: the mask 00000005"),
+        ("ffffffff 1 R4 LDG.E", "00000004 1 R4 LDG.E", ":19: MODE 1: the mask 00000004"),
+        ("(32,1,1)", "(16,1,1)", ":19: MASK: ffffffff"),
+        ("(32,1,1)", "(64,1,1)", ":21: thread block 0,0,0 lacks warp 1"),
+        ("0100 ffffffff 0 EXIT", "0010 ffffffff 0 EXIT", ":20: PC: 0 EXIT 0 0 at 0x0010"),
+        ("0100 ffffffff 0 EXIT 0 0 0", "0100 ffffffff 0 DEPBAR.LE 0 0 99", ":20: IMM: 99 for DEPBAR.LE"),
+        ("0100 ffffffff", "0100", ":20: MASK: '0'"),
+        ("0100 ffffffff 0 EXIT 0 0 0", "0100", ":20: '0100'"),
     ],
 )  # fmt: skip
 def test_damage_is_refused_with_its_line(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -345,10 +342,10 @@ def test_damage_is_refused_with_its_line(old: str, new: str, message: str, tmp_p
 def test_a_cta_and_a_warp_stand_once(tmp_path: Path) -> None:
     text = file()
     again = text + text[text.index("#BEGIN_TB") :]
-    assert refused(again, tmp_path) == "k.traceg:22: thread block: found 0,0,0 a second time; line 16 begins it already"
+    assert refused(again, tmp_path) == "k.traceg:22: thread block: 0,0,0 appears twice"
     twice = text.replace("warp = 0", f"warp = 0\ninsts = 1\n{EXIT}\nwarp = 0")
-    assert refused(twice, tmp_path) == "k.traceg:20: warp: found warp 0 a second time; each warp of a CTA stands once"
-    assert refused(HEADER, tmp_path) == "k.traceg:13: found no CTA; at least one, from #BEGIN_TB to #END_TB, is right"
+    assert refused(twice, tmp_path) == "k.traceg:20: warp: warp 0 appears twice"
+    assert refused(HEADER, tmp_path) == "k.traceg:13: no CTA"
 
 
 def test_a_text_that_is_known_is_not_taken_for_another_warp_s_lanes(tmp_path: Path) -> None:
@@ -356,19 +353,15 @@ def test_a_text_that_is_known_is_not_taken_for_another_warp_s_lanes(tmp_path: Pa
     header = HEADER.replace("(32,1,1)", "(40,1,1)")
     text = file("0010 ffffffff 1 R4 MOV 1 R2 0 0", header=header)
     more = "warp = 1\ninsts = 1\n0010 ffffffff 1 R4 MOV 1 R2 0 0\n#END_TB"
-    assert refused(text.replace("#END_TB", more), tmp_path).startswith(
-        "k.traceg:23: MASK: found ffffffff; lanes of the warp's 8 threads are right"
-    )
+    assert refused(text.replace("#END_TB", more), tmp_path).startswith("k.traceg:23: MASK: ffffffff")
 
 
 def test_numbers_of_rows_ctas_and_warps_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MAX_ROWS", 1)
     lines = (f"{LDG} 1 0x40 4 0", f"{LDG} 1 0x80 4 0")
-    assert "found more than 1 accesses with addresses of their own; up to 1 are right" in refused(
-        file(*lines), tmp_path
-    )
+    assert "more than 1 accesses with different addresses" in refused(file(*lines), tmp_path)
     monkeypatch.setattr(reading, "MAX_WARPS", 0)
-    assert "found 1 CTAs of 1 warps; up to 65536 CTAs and 0 warps are right" in refused(file(), tmp_path)
+    assert "1 CTAs of 1 warps" in refused(file(), tmp_path)
 
 
 # Packed files
@@ -385,14 +378,14 @@ def test_packed_files_of_one_stream_or_several_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content[:-5], "found a packed file that is cut off; a whole file as xz writes it is right"),
-        (lambda content: content[:60] + b"x" + content[61:], "found bytes that xz cannot unpack; a whole file as xz"),
-        (lambda content: b"-kernel name = k\n", "found bytes that xz cannot unpack; a whole file as xz writes it is"),
-        (lambda content: lzma.compress(b"\xff\n"), ":1: found bytes that are no text; text in UTF-8 is right"),
-        (lambda content: b"", ": kernel name: found nothing; a header with -kernel name = ... is right"),
+        (lambda content: content[:-5], "a packed file that is cut off"),
+        (lambda content: content[:60] + b"x" + content[61:], "bytes that xz cannot unpack"),
+        (lambda content: b"-kernel name = k\n", "bytes that xz cannot unpack"),
+        (lambda content: lzma.compress(b"\xff\n"), ":1: bytes that are not text"),
+        (lambda content: b"", ": kernel name: nothing"),
         (
             lambda content: lzma.compress(bytes(1 << 20)),
-            ":1: found a line of more than 8192 characters; up to 8192 are right",
+            ":1: a line of more than 8192 characters",
         ),
     ],
 )
@@ -400,7 +393,7 @@ def test_damaged_packed_files_are_refused(change, message: str, tmp_path: Path) 
     (tmp_path / "k.traceg.xz").write_bytes(change(lzma.compress(file().encode())))
     with pytest.raises(GpuemuError) as caught:
         load_trace(tmp_path / "k.traceg.xz")
-    assert message in str(caught.value)
+    assert message in "\n".join(brief(caught.value))
 
 
 @pytest.mark.slow
@@ -412,14 +405,14 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_fills_the_memory(
     content = b"".join([*(packer.compress(b"\n" * (1 << 20)) for _ in range(64)), packer.flush()])
     assert len(content) < 20_000
     (tmp_path / "k.traceg.xz").write_bytes(content)
-    with pytest.raises(GpuemuError, match="found more than 4,194,304 bytes of text; up to 4,194,304 are right"):
+    with pytest.raises(GpuemuError, match="more than 4,194,304 bytes of text"):
         load_trace(tmp_path / "k.traceg.xz")
 
 
 def test_a_dictionary_that_would_take_all_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_lines, "_UNPACKING_MEMORY", 1 << 20)
     (tmp_path / "k.traceg.xz").write_bytes(lzma.compress(file().encode(), preset=9))
-    with pytest.raises(GpuemuError, match="found bytes that xz cannot unpack"):
+    with pytest.raises(GpuemuError, match="bytes that xz cannot unpack"):
         load_trace(tmp_path / "k.traceg.xz")
 
 
@@ -446,16 +439,14 @@ def test_a_kernel_of_a_list_is_named_by_its_file_or_its_own_name(kernel: str, na
 
 
 def test_a_list_of_one_kernel_needs_no_name_and_one_of_several_says_which_there_are(kernels: Path) -> None:
-    there = "kernel-1.traceg (scale), kernel-2.traceg (add), kernel-3.traceg (scale)"
-    right = "one of its files is right, itself or as --kernel"
     for kernel, found in (
-        (None, f"3 kernels; {right}: {there}"),
-        ("mul", f"no 'mul' among 3 kernels; {right}: {there}"),
-        ("scale", f"2 'scale' among 3 kernels; {right}: kernel-1.traceg (scale), kernel-3.traceg (scale)"),
+        (None, "the list has 3 kernels"),
+        ("mul", "no kernels of 3 are called 'mul'"),
+        ("scale", "2 kernels of 3 are called 'scale'"),
     ):
         with pytest.raises(GpuemuError) as caught:
             load_trace(kernels, kernel=kernel)
-        assert str(caught.value) == f"{kernels}: found {found}"
+        assert "\n".join(brief(caught.value)) == f"{kernels}: {found}"
     kernels.write_text("kernel-2.traceg\n", encoding="utf-8")
     assert load_trace(kernels).name == "add"
 
@@ -463,28 +454,26 @@ def test_a_list_of_one_kernel_needs_no_name_and_one_of_several_says_which_there_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": found no kernel; a list that names a .traceg file is right"),
-        ("kernel-9.traceg\n", ":1: found no file 'kernel-9.traceg' beside the list; the files that it names are right"),
-        ("\nkernel-1\n", ":2: found 'kernel-1'; kernel-1.traceg, kernel-1.traceg.xz or MemcpyHtoD,0x7f0000000000,4096"),
-        ("MemcpyHtoD,7,x\n", ":1: found 'MemcpyHtoD,7,x'; kernel-1.traceg, kernel-1.traceg.xz or MemcpyHtoD,0x7f"),
+        ("", ": the list has no kernel"),
+        ("kernel-9.traceg\n", ":1: there is no file 'kernel-9.traceg' beside the list"),
+        ("\nkernel-1\n", ":2: 'kernel-1'"),
+        ("MemcpyHtoD,7,x\n", ":1: 'MemcpyHtoD,7,x'"),
     ],
 )
 def test_damaged_lists_are_refused(text: str, message: str, kernels: Path) -> None:
     kernels.write_text(text, encoding="utf-8")
     with pytest.raises(GpuemuError) as caught:
         load_trace(kernels)
-    assert str(caught.value).startswith(f"{kernels}{message}")
+    assert "\n".join(brief(caught.value)).startswith(f"{kernels}{message}")
 
 
 def test_a_trace_of_one_kernel_has_none_to_choose_and_no_layout(kernels: Path) -> None:
     one = kernels.parent / "kernel-1.traceg"
-    with pytest.raises(GpuemuError, match="found a trace, and the kernel 'add' asked for; a list of kernels"):
+    with pytest.raises(GpuemuError, match="no kernel to choose, but --kernel is 'add'"):
         load_trace(one, kernel="add")
-    with pytest.raises(GpuemuError, match="found a trace, and the kernel 'add' asked for; a list of kernels"):
+    with pytest.raises(GpuemuError, match="no kernel to choose, but --kernel is 'add'"):
         load_trace("v5_swizzle", kernel="add")
-    with pytest.raises(
-        GpuemuError, match="layout: found the unknown name 'pitch'; a trace of Accel-Sim has no numbers"
-    ):
+    with pytest.raises(GpuemuError, match="layout: unknown name 'pitch'"):
         load_trace(one, layout={"pitch": 16})
     with pytest.raises(GpuemuError, match=r"none\.traceg: found no such file"):
         load_trace(kernels.parent / "none.traceg")

@@ -279,26 +279,26 @@ def test_where_a_copy_reads_is_made_up_and_that_is_said() -> None:
     [
         (
             {"arch": "mine"},
-            "k.traceg: binary version: found code for 'mine'; a trace of code for sm_70 or newer is right",
+            "k.traceg: binary version: found code for 'mine'",
         ),
         (
             {"arch": "sm_61"},
-            "k.traceg: binary version: found code for 'sm_61'; a trace of code for sm_70 or newer is right",
+            "k.traceg: binary version: found code for 'sm_61'",
         ),
-        ({"name": "a\nb"}, "k.traceg: kernel name: found 'a\\nb'; a name on one line is right"),
+        ({"name": "a\nb"}, "k.traceg: kernel name: found 'a\\nb'"),
     ],
 )
 def test_what_the_form_cannot_hold_is_refused_and_nothing_is_written(change, message: str, tmp_path: Path) -> None:
     trace = replace(gpuemu.load_trace("v2_shared_memory"), **change)
     with pytest.raises(GpuemuError) as caught:
         write_traceg(trace, tmp_path / "k.traceg")
-    assert str(caught.value).endswith(message)
+    assert message in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_too_long_to_be_read_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MOST_BYTES", 1000)
-    with pytest.raises(GpuemuError, match="more than 1,000 bytes of text; up to 1,000 can be read again: fewer CTAs"):
+    with pytest.raises(GpuemuError, match="more than 1,000 bytes of text"):
         write_traceg(gpuemu.load_trace("v2_shared_memory"), tmp_path / "k.traceg")
     assert not list(tmp_path.iterdir())
 
@@ -306,7 +306,7 @@ def test_a_file_too_long_to_be_read_again_is_refused(tmp_path: Path, monkeypatch
 def test_a_trace_without_the_targets_of_its_copies_becomes_no_yaml(tmp_path: Path) -> None:
     trace = read_back(one("LDGSTS.E.128 [R5], [R2.64]", [16 * n for n in range(32)]), tmp_path)
     assert not trace.knows_copies
-    with pytest.raises(GpuemuError, match=r"found asynchronous copies \(LDGSTS\) without the shared addresses"):
+    with pytest.raises(GpuemuError, match=r"lacks the shared addresses that its asynchronous copies \(LDGSTS\) write"):
         write_trace(trace, tmp_path / "k.yaml")
 
 

@@ -90,9 +90,9 @@ def test_the_values_are_those_of_a_launch_on_a_device(program: Path) -> None:
 
 def test_a_program_without_such_a_launch_says_what_is_right(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("import triton\n")
-    with pytest.raises(gpuemu.GpuemuError, match=r"found none; a launch of a kernel with @triton.autotune and several"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"there is no launch"):
         gpuemu.rank(str(tmp_path / "empty.py"), "sm_89", jobs=1)
-    with pytest.raises(gpuemu.GpuemuError, match="no such file; a Python file is right"):
+    with pytest.raises(gpuemu.GpuemuError, match="no such file"):
         gpuemu.rank(str(tmp_path / "none.py"), "sm_89", jobs=1)
 
 

@@ -143,7 +143,7 @@ def test_a_dry_run_lists_value_way_and_kernels_and_what_cannot_be_measured() -> 
 
 def test_without_cupy_the_extra_is_named_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(GpuemuError, match=r"cupy: found no such tool; pip install \"\.\[gpu\]\""):
+    with pytest.raises(GpuemuError, match=r"cupy: not installed; pip install \"\.\[gpu\]\""):
         run()
 
 

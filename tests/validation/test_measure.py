@@ -103,7 +103,7 @@ def test_counters_are_read_from_the_profiler_s_page() -> None:
 
 def test_an_architecture_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["build", "--arch", "sm_9x", "-o", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "error: 'sm_9x' is no architecture; one such as sm_90 is right\n"
+    assert capsys.readouterr().err == "error: 'sm_9x' is no architecture, expected one such as sm_90\n"
 
 
 @pytest.mark.slow

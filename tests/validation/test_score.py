@@ -102,7 +102,7 @@ def test_a_tool_that_is_not_installed_is_said_once_and_no_kernels_failure(
     assert main(["score", "--gpu", folder.name, "--jobs", "1"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.strip().splitlines()[-1] == "error: nvdisasm: found no such tool; the extra brings it"
+    assert printed.err.strip().splitlines()[-1] == "error: nvdisasm: not installed; the extra brings it"
 
 
 def test_a_kernel_that_the_emulator_refuses_is_a_failure_and_not_left_out(tmp_path: Path, folder: Path) -> None:

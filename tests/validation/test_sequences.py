@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fake_cupy
 import pytest
+from refusals import brief
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
@@ -99,7 +100,7 @@ def test_a_long_stall_is_written_with_the_yield_bit(forms: Forms) -> None:
 @pytest.mark.slow
 def test_reuse_flags_beside_the_yield_bit_are_refused(forms: Forms) -> None:
     code = parse_listing("[B------:R-:W-:Y:S02] FFMA R1, R2.reuse, R3, R4", "test", 1)
-    with pytest.raises(GpuemuError, match="either reuse flags or the yield bit is right"):
+    with pytest.raises(GpuemuError, match="expected either reuse flags or the yield bit"):
         assemble(code, forms, "test")
 
 
@@ -118,7 +119,7 @@ def test_a_branch_goes_by_its_distance(forms: Forms) -> None:
 @pytest.mark.slow
 def test_what_reads_back_otherwise_is_refused(forms: Forms) -> None:
     body = "[B------:R-:W-:-:S02] LOP3.LUT R14, R2, RZ, R15, 0x1aa, !PT"
-    with pytest.raises(GpuemuError, match=r"test:1: code: found .*0x1aa, !PT', written as 'LOP3.* 0xaa, !PT'"):
+    with pytest.raises(GpuemuError, match=r"test:1: code: .*0x1aa, !PT', written as 'LOP3.* 0xaa, !PT'"):
         cubin_of(snippet(body), forms, "test")
 
 
@@ -126,10 +127,9 @@ def test_the_frame_s_own_registers_are_refused(forms: Forms) -> None:
     body = CHAIN + "[B------:R-:W-:-:S04] FFMA R112, R1, R2, R1\n[B------:R-:W-:-:S04] @P6 FFMA R1, R1, R2, R1\n"
     with pytest.raises(GpuemuError) as refused:
         cubin_of(snippet(body), forms, "test")
-    right = "registers below R112, UR40 and P6 are right, the others are the frame's"
-    assert [str(problem) for problem in refused.value.problems] == [
-        f"test:2: code: found 'FFMA R112, R1, R2, R1'; {right}",
-        f"test:3: code: found '@P6 FFMA R1, R1, R2, R1'; {right}",
+    assert brief(refused.value) == [
+        "test:2: code: 'FFMA R112, R1, R2, R1'",
+        "test:3: code: '@P6 FFMA R1, R1, R2, R1'",
     ]
 
 
@@ -140,10 +140,8 @@ def test_an_unknown_form_is_refused_with_the_nearest_ones() -> None:
     with pytest.raises(GpuemuError) as refused:
         assemble(code[1:], one_unit, "mine.yaml")
     unknown, bare = refused.value.problems
-    assert str(unknown).startswith(
-        "mine.yaml:8: code: found 'IADD3 R1, R2, R3, -|R4|', a form that no known code has; the nearest known: 'IADD3 R#, "
-    )
-    assert "found 'NOP'; a control word before it is right" in str(bare)
+    assert str(unknown).startswith("mine.yaml:8: code: found 'IADD3 R1, R2, R3, -|R4|', a form that no known code has")
+    assert "found 'NOP'" in str(bare)
 
 
 @pytest.mark.slow
@@ -232,8 +230,7 @@ def test_two_clocks_in_one_register_are_refused(forms: Forms) -> None:
     read = "[B------:R-:W-:-:S02] CS2R.32 R5, SR_CLOCKLO\n"
     with pytest.raises(GpuemuError) as refused:
         cubin_of(snippet(read * 2), forms, "test")
-    right = "a register of its own for each clock that the body reads is right"
-    assert [str(one) for one in refused.value.problems] == [f"test:1: code: found two clocks read into R5; {right}"]
+    assert brief(refused.value) == ["test:1: code: two clocks read into R5"]
 
 
 def test_runs_are_the_same_only_if_all_clocks_are() -> None:

@@ -71,7 +71,7 @@ def test_measured_cycles_that_were_set_to_the_emulated_ones_are_found() -> None:
     assert len(found) == len(wrong) > 500
     line = ROWS.index(wrong[0]) + 2
     assert found[0] == (
-        f"scores.csv:{line}: {wrong[0]['name']}: measured is '{wrong[0]['emulated']}', '{wrong[0]['measured']}' is right"
+        f"scores.csv:{line}: {wrong[0]['name']}: measured is '{wrong[0]['emulated']}', expected '{wrong[0]['measured']}'"
     )
 
 
@@ -79,7 +79,7 @@ def test_kernels_that_were_taken_from_the_held_out_ones_are_found() -> None:
     bad = {row["name"] for row in HELD_OUT if int(row["emulated"]) != int(row["measured"])}
     found = row_problems(forged(lambda r: r | {"held_out": "0"} if r["name"] in bad else r))
     assert len(found) == len(bad) > 50
-    assert all("held_out is '0', '1' is right" in line for line in found)
+    assert all("held_out is '0', expected '1'" in line for line in found)
 
 
 @pytest.mark.parametrize("change", [lambda rows: rows[1:], lambda rows: rows[::-1], lambda rows: [*rows, rows[0]]])

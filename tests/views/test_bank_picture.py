@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from refusals import brief
 
 from gpuemu.banks.access import SharedAccess, shared_access
 from gpuemu.banks.wavefronts import BankGeometry
@@ -226,47 +227,46 @@ def test_help_teaches_with_examples_that_run():
     [
         (
             ["LDS"],
-            "gpuemu banks: found neither --lanes nor --addresses; one of the two says where the lanes point",
+            "gpuemu banks: neither --lanes nor --addresses is given",
         ),
         (
             ["LDS", "--lanes", "0", "--addresses", "0"],
-            "gpuemu banks: --lanes: found --addresses beside it; one of the two says where the lanes point",
+            "gpuemu banks: --lanes: --addresses is given as well",
         ),
         (
             ["LDS", "--addresses", "0 4 eight"],
-            "gpuemu banks: --addresses: found 'eight'; whole numbers such as 64 or 0x40 are right",
+            "gpuemu banks: --addresses: 'eight'",
         ),
         (
             ["LDS", "--addresses", "0 4 8"],
-            "gpuemu banks: lane_byte_addresses: found 3 addresses; one address for each of 32 lanes is right",
+            "gpuemu banks: lane_byte_addresses: 3 addresses",
         ),
         (
             ["LDS", "--addresses", "@no/such/file"],
-            "no/such/file: found No such file or directory; a file of 32 byte addresses is right",
+            "no/such/file: No such file or directory",
         ),
         (
             ["LDS", "--lanes", "0", "--mask", "all"],
-            "gpuemu banks: --mask: found 'all'; whole numbers such as 64 or 0x40 are right",
+            "gpuemu banks: --mask: 'all'",
         ),
         (
             ["LDS", "--lanes", "0", "--mask", "-1"],
-            "gpuemu banks: active_mask: found -0x1; a number from 0 to 0xffffffff is right",
+            "gpuemu banks: active_mask: -0x1",
         ),
         (
             ["LDS", "--lanes", "4*line"],
-            "gpuemu banks: --lanes: found the unknown name 'line' in '4*line'; did you mean 'lane'?",
+            "gpuemu banks: --lanes: unknown name 'line' in '4*line'",
         ),
         (
             ["STS.64", "--lanes", "4*lane"],
-            "gpuemu banks: lane_byte_addresses: found byte address 4 in lane 1 (and 15 more); "
-            "an access of 8 bytes needs a multiple of 8, at least 0",
+            "gpuemu banks: lane_byte_addresses: byte address 4 in lane 1 (and 15 more)",
         ),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments, sentence):
     with pytest.raises(GpuemuError) as caught:
         invoke(*arguments)
-    assert str(caught.value) == sentence
+    assert "\n".join(brief(caught.value)) == sentence
 
 
 def test_a_bad_line_of_an_address_file_is_named(tmp_path):
@@ -274,4 +274,4 @@ def test_a_bad_line_of_an_address_file_is_named(tmp_path):
     file.write_text("0 4 8\n12 x\n", encoding="utf-8")
     with pytest.raises(GpuemuError) as caught:
         invoke("LDS", "--addresses", f"@{file}")
-    assert str(caught.value) == f"{file}:2: found 'x'; whole numbers such as 64 or 0x40 are right"
+    assert "\n".join(brief(caught.value)) == f"{file}:2: 'x'"

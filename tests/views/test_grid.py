@@ -65,7 +65,7 @@ def test_the_report_says_how_long_the_whole_launch_takes_on_the_chip_that_was_ch
         small.split()
     )
     assert "for the whole launch on RTX 4090" in report("--chip", "RTX 4090")
-    with pytest.raises(gpuemu.GpuemuError, match="chip: found RTX 409; did you mean 'RTX 4090'"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"chip: unknown chip 'RTX 409'\. Did you mean 'RTX 4090'"):
         gpuemu.load_arch("sm_89").with_overrides({"chip": "RTX 409"})
 
 

@@ -140,8 +140,7 @@ def test_records_add_up_to_the_result(result):
 def test_records_of_something_else_are_refused(result):
     with pytest.raises(gpuemu.GpuemuError) as caught:
         result.records("lanes")
-    right = "one of instructions, lines, warps, issues, accesses is right"
-    assert str(caught.value) == f"records(): of: found 'lanes'; {right}"
+    assert str(caught.value).startswith("records(): of: found 'lanes'")
 
 
 def test_a_search_s_records_have_a_column_for_each_access(search):

@@ -369,4 +369,4 @@ def test_without_jinja2_it_says_what_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "html"])
     assert isinstance(ran.exception, gpuemu.GpuemuError)
-    assert str(ran.exception) == "jinja2: found no such tool; pip install . in a clone of gpuemu brings it"
+    assert str(ran.exception) == "jinja2: not installed; pip install . in a clone of gpuemu brings it"

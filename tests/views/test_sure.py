@@ -69,7 +69,7 @@ def test_a_file_says_between_what_its_sources_have_a_value(tmp_path: Path) -> No
 @pytest.mark.parametrize("given", ["[17, 19]", "[16]", "wide", "[16, high]"])
 def test_a_range_that_does_not_hold_the_value_is_refused(tmp_path: Path, given: str) -> None:
     entry = f"{{value: 16, status: published, source: LAB, confidence: C, range: {given}}}"
-    with pytest.raises(gpuemu.GpuemuError, match=r"range: found .*two numbers about the value are right"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"range: found .*two numbers with the value between them"):
         gpuemu.load_arch(file_of(tmp_path, f"operations: {{fp64: {{issue_interval_cycles: {entry}}}}}"))
 
 

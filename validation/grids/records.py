@@ -35,7 +35,7 @@ def rows(cycles: Path, counters: Path) -> list[dict[str, str | int]]:
     each = len(timed) // len(todo)
     if len(timed) != each * len(todo) or len(counted) != len(todo):
         raise ValueError(
-            f"{len(timed)} and {len(counted)} launches; a multiple of {len(todo)}, and {len(todo)} are right"
+            f"{len(timed)} and {len(counted)} launches, expected a multiple of {len(todo)}, and {len(todo)}"
         )
     made = []
     for number, grid in enumerate(todo):

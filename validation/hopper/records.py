@@ -25,7 +25,7 @@ def rows(cycles: Path, counters: Path, results: Path) -> list[dict[str, str | in
     each = len(timed) // len(todo)
     if (len(timed), len(counted), len(digests)) != (each * len(todo), len(todo), len(todo)):
         found = f"{len(timed)}, {len(counted)} and {len(digests)} launches"
-        raise ValueError(f"{found}; a multiple of {len(todo)}, {len(todo)} and {len(todo)} are right")
+        raise ValueError(f"{found}, expected a multiple of {len(todo)}, {len(todo)} and {len(todo)}")
     made = []
     for number, launch in enumerate(todo):
         of_it = [timed[number * each + i][CYCLES] for i in range(each)]

@@ -52,11 +52,11 @@ def yields(control: ControlWord) -> bool:
 def _word(instruction: Instruction, forms: Forms) -> int | tuple[str, str]:
     """The 128 bits, or what was found and what would be right."""
     if instruction.control is None:
-        return f"'{instruction}'", "a control word before it is right, such as [B------:R-:W-:-:S02]"
+        return f"'{instruction}'", "expected a control word before it, such as [B------:R-:W-:-:S02]"
     reuse = 0
     if is_branch(instruction):
         if len(instruction.operands) != 1 or _DISTANCE.match(instruction.operands[0]) is None:
-            return f"'{instruction}'", "a distance in bytes from the next instruction is right, such as BRA +0x20"
+            return f"'{instruction}'", "expected a distance in bytes from the next instruction, such as BRA +0x20"
         word = _branch(int(instruction.operands[0], 16))
     else:
         text = text_of(instruction)
@@ -69,7 +69,7 @@ def _word(instruction: Instruction, forms: Forms) -> int | tuple[str, str]:
         word = form.filled(operands)
         reuse = _reuse_flags(text, form, operands)
         if reuse and yields(instruction.control):
-            return f"'{instruction.control} {text}'", "either reuse flags or the yield bit is right: no code has both"
+            return f"'{instruction.control} {text}'", "expected either reuse flags or the yield bit, not both"
     guard = instruction.guard.removeprefix("@")
     if guard:
         number = guard.lstrip("!UP")

@@ -50,7 +50,7 @@ def read_sequences(path: str | os.PathLike[str]) -> list[Snippet]:
     problems: list[Problem] = []
     found: list[Snippet] = []
     if not isinstance(document.value, dict) or not document.value:
-        raise GpuemuError([document.problem((), describe(document.value), "a mapping of named sequences is right")])
+        raise GpuemuError([document.problem((), describe(document.value), "expected a mapping of named sequences")])
     for name, entry in document.value.items():
         wrong = list(_wrong(document, name, entry))
         problems += wrong
@@ -75,20 +75,20 @@ def read_sequences(path: str | os.PathLike[str]) -> list[Snippet]:
 def _wrong(document: Document, name: str, entry: Any) -> Iterator[Problem]:
     """What is wrong with an entry before its instructions are read."""
     if not isinstance(entry, dict):
-        yield document.problem((name,), describe(entry), "a mapping with warps and body is right")
+        yield document.problem((name,), describe(entry), "expected a mapping with warps and body")
         return
     for key in entry:
         if key not in _KEYS:
-            yield document.problem((name, key), f"the key '{key}'", f"one of {', '.join(_KEYS)} is right")
+            yield document.problem((name, key), f"the key '{key}'", f"expected one of {', '.join(_KEYS)}")
     warps = entry.get("warps")
     if type(warps) is not int or not 1 <= warps <= MOST_WARPS:
-        yield document.problem((name, "warps"), describe(warps), f"a number from 1 to {MOST_WARPS} is right")
+        yield document.problem((name, "warps"), describe(warps), f"expected a number from 1 to {MOST_WARPS}")
     for part in _PARTS:
         text = entry.get(part, "" if part != "body" else None)
         if not isinstance(text, str):
-            yield document.problem((name, part), describe(text), "a block of instructions behind '|' is right")
+            yield document.problem((name, part), describe(text), "expected a block of instructions behind '|'")
     if type(entry.get("prefixes", False)) is not bool:
-        yield document.problem((name, "prefixes"), describe(entry["prefixes"]), "true or false is right")
+        yield document.problem((name, "prefixes"), describe(entry["prefixes"]), "expected true or false")
 
 
 def _listing(document: Document, name: str, entry: dict[str, Any], part: str) -> tuple[Instruction, ...]:

@@ -97,12 +97,12 @@ def _check_registers(snippet: Snippet, file: str) -> None:
     for instruction in snippet.setup + snippet.before + snippet.body:
         _, operands = form_of(f"{instruction.guard.removeprefix('@')} {text_of(instruction)}")
         if any(kind in _FREE and _FREE[kind] <= number < ALL_SET[kind] for kind, number in operands):
-            right = "registers below R112, UR40 and P6 are right, the others are the frame's"
+            right = "Use registers below R112, UR40 and P6: the others belong to the frame"
             problems.append(Problem(file, instruction.line, "code", f"'{instruction}'", right))
     clocks = clock_registers(snippet)
     if len(set(clocks)) < len(clocks):
         twice = next(one for one in clocks if clocks.count(one) > 1)
-        right = "a register of its own for each clock that the body reads is right"
+        right = "Read each clock into a register of its own"
         problems.append(Problem(file, snippet.body[0].line, "code", f"two clocks read into {twice}", right))
     if problems:
         raise GpuemuError(problems)
@@ -113,7 +113,7 @@ def _read_back(content: bytes, code: Code, file: str) -> None:
     cubin = load_cubin(content)
     for at, (written, found) in enumerate(zip(code, disassemble(cubin, cubin.kernel(KERNEL)), strict=False)):
         if _in_place(written, at) != _in_place(found, at) or not _same_control(written, found):
-            right = "what nvdisasm reads back is right"
+            right = "nvdisasm must read back the same instruction"
             raise GpuemuError.one(file, written.line, "code", f"'{written}', written as '{found}'", right)
 
 
@@ -170,7 +170,7 @@ def _container(instructions: int) -> tuple[bytes, bytes]:
     kernel = load_cubin(content).kernel(KERNEL)
     if kernel.registers_per_thread < REGISTERS or content.count(kernel.machine_code) != 1:
         found = f"a container with {kernel.registers_per_thread} registers a thread"
-        raise GpuemuError.one(f"{KERNEL}.cu", None, "", found, f"a compiler that gives it {REGISTERS} is right")
+        raise GpuemuError.one(f"{KERNEL}.cu", None, "", found, f"Use a compiler that gives it {REGISTERS}")
     return content, kernel.machine_code
 
 

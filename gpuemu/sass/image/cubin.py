@@ -83,7 +83,7 @@ class Section:
                     None,
                     f"{self.name}+{relocation.offset:#x}",
                     f"the address of '{relocation.symbol}' (relocation {relocation.kind})",
-                    "a reference to a variable or a function of the same cubin is right",
+                    "expected the address of a variable or a function of the same cubin",
                 )
             place = slice(relocation.offset, relocation.offset + size)
             addend = relocation.addend
@@ -91,7 +91,7 @@ class Section:
                 addend = int.from_bytes(data[place], "little")
             if relocation.offset + size > len(data):
                 found = f"an address for byte {relocation.offset:#x} of {len(data):#x}"
-                raise GpuemuError.one(file, None, self.name, found, "a whole cubin is right")
+                raise GpuemuError.one(file, None, self.name, found, "The cubin is damaged: compile it again")
             data[place] = ((address + addend) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
         return bytes(data)
 
@@ -259,8 +259,8 @@ def read_cubin(source: str | os.PathLike[str] | bytes, name: str | None = None) 
     try:
         content = read_whole(source, MOST_BYTES)
     except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
-        raise GpuemuError.one(file, None, "", found, "a cubin is right") from None
+        found = f"cannot read the file ({error.strerror})"
+        raise GpuemuError.one(file, None, "", found, "Give the path of a cubin") from None
     return _read(content, file)
 
 
@@ -283,8 +283,8 @@ def _read(content: bytes, file: str) -> Cubin:
         functions = _functions(elf, sizes, lines)
         globals_ = tuple(_section(elf, name) for name in _GLOBAL_SECTIONS if name in elf.sections)
     except (struct.error, ValueError, LookupError, ArithmeticError, MemoryError) as error:
-        why = f", in which {error}" * isinstance(error, _NoHardwareHas)
-        raise GpuemuError.one(file, None, "", f"a damaged cubin{why}", "a cubin is right") from None
+        why = f": in it {error}" * isinstance(error, _NoHardwareHas)
+        raise GpuemuError.one(file, None, "", f"the cubin is damaged{why}", "Compile it again") from None
     ordered = sorted(kernels.items(), key=lambda item: item[1].source_name)
     undefined = tuple(s.name for s in elf.symbols if s.is_function and not s.section)
     return Cubin(file, content, f"sm_{elf.sm}", elf.linked, dict(ordered), functions, undefined, globals_)

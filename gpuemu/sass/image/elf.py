@@ -24,7 +24,7 @@ _FUNCTION, _SECTION = 2, 3
 _EXECUTABLE = 2  # ET_EXEC
 MOST_BYTES = 1 << 28
 """Bytes of all sections, with the zeros of those that have none in the file."""
-_RIGHT = "a cubin is right: 'nvcc -cubin' writes one"
+_RIGHT = "expected a cubin, as 'nvcc -cubin' writes one"
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def read_elf(content: bytes, file: str) -> ElfFile:
     try:
         import elftools.elf.elffile  # noqa: F401
     except ImportError:
-        right = f"{INSTALL} brings it"
+        right = f"Install it with {INSTALL}"
         raise missing("pyelftools, which reads machine code", right) from None
     _check_kind(content, file)
     try:
@@ -115,13 +115,13 @@ def _check_kind(content: bytes, file: str) -> None:
     def refuse(found: str, right: str = _RIGHT) -> GpuemuError:
         return GpuemuError.one(file, None, "", found, right)
 
-    extract = "'cuobjdump -xelf all FILE' extracts the cubins in it"
+    extract = "Extract the cubins in it with 'cuobjdump -xelf all FILE'"
     if content.startswith(_FAT_BINARY):
         raise refuse("a fat binary", extract)
     if not content.startswith(b"\x7fELF"):
         head = content[:4096]
         if b".version" in head and b".target" in head:
-            raise refuse("PTX text", "a cubin is right: 'ptxas -arch=sm_89 FILE -o OUT' writes one")
+            raise refuse("PTX text", "expected a cubin, as 'ptxas -arch=sm_89 FILE -o OUT' writes one")
         raise refuse("an empty file" if not content else "a file of an unknown format")
     if len(content) < 64:
         raise refuse("a damaged cubin")
@@ -133,7 +133,7 @@ def _check_kind(content: bytes, file: str) -> None:
         raise refuse(f"an ELF file for {kind}, not for an NVIDIA GPU", extract)
     (flags,) = struct.unpack_from("<I", content, 48)
     if architecture_number(content[7], flags) is None:
-        raise refuse(f"a cubin of an unknown ABI ({content[7]:#x})", "a cubin of CUDA 11 to 13 is right")
+        raise refuse(f"a cubin of an unknown ABI ({content[7]:#x})", "expected a cubin of CUDA 11 to 13")
 
 
 def _read(content: bytes, file: str) -> ElfFile:
@@ -144,7 +144,7 @@ def _read(content: bytes, file: str) -> ElfFile:
     raw = list(elf.iter_sections())
     size = sum(section["sh_size"] for section in raw)
     if size > MOST_BYTES:
-        raise GpuemuError.one(file, None, "", f"sections of {size:,} bytes", f"up to {MOST_BYTES:,} are right")
+        raise GpuemuError.one(file, None, "", f"sections of {size:,} bytes", f"expected at most {MOST_BYTES:,}")
     names = [section.name for section in raw]
     symbols: tuple[Symbol, ...] = ()
     for section in raw:

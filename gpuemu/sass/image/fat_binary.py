@@ -178,7 +178,7 @@ def _unpack_zstd(data: bytes) -> bytes | None:
     try:
         import zstandard
     except ImportError:
-        raise missing("zstandard, which unpacks the kernels of a program", f"{INSTALL} brings it") from None
+        raise missing("zstandard, which unpacks the kernels of a program", f"Install it with {INSTALL}") from None
     try:
         unpacked = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
     except zstandard.ZstdError:
@@ -187,4 +187,4 @@ def _unpack_zstd(data: bytes) -> bytes | None:
 
 
 def _damaged(file: str, found: str = "a damaged fat binary") -> GpuemuError:
-    return GpuemuError.one(file, None, "", found, "build the program again")
+    return GpuemuError.one(file, None, "", found, "Build the program again")

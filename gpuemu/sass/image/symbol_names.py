@@ -63,12 +63,12 @@ def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
     if len(found) == 1:
         return found[0]
     if not names:
-        template = "of a template one by its arguments (k<4>), or instantiated: template __global__ void k<4>(...);"
-        raise GpuemuError.one(file, None, "kernel", "no kernel", f"a __global__ function is right, {template}")
+        template = "Name the instance of a template (k<4>), or instantiate it: template __global__ void k<4>(...);"
+        raise GpuemuError.one(file, None, "kernel", "there is no __global__ function", template)
     right = _one_of({symbol: names[symbol] for symbol in found or names})
     if wanted is None:
-        raise GpuemuError.one(file, None, "kernel", f"no name and {len(names)} kernels", right)
-    what = f"'{wanted}', which {len(found)} kernels are called" if found else f"'{wanted}'"
+        raise GpuemuError.one(file, None, "kernel", f"the file has {len(names)} kernels", right)
+    what = f"{len(found)} kernels are called '{wanted}'" if found else f"no kernel is called '{wanted}'"
     raise GpuemuError.one(file, None, "kernel", what, right)
 
 
@@ -98,12 +98,12 @@ def _bare(arguments: str) -> str:
 
 
 def _one_of(names: Mapping[str, str]) -> str:
-    """What is right instead: one of these, or of their names where there are too many to read."""
+    """The sentence that lists kernels to choose from, by their names alone where there are too many to read."""
     count = Counter(names.values())
     if len(names) <= _MOST_LISTED or len(count) == 1:
-        return f"one of {', '.join(_shown(symbol, name) for symbol, name in names.items())} is right"
+        return f"Choose one with --kernel: {', '.join(_shown(symbol, name) for symbol, name in names.items())}"
     listed = ", ".join(f"{name}{f' ({n} instances)' * (n > 1)}" for name, n in count.items())
-    return f"one of {listed} is right" + ", and a name alone tells its instances" * (len(count) < len(names))
+    return f"Choose one with --kernel: {listed}" + "; a name alone lists its instances" * (len(count) < len(names))
 
 
 def _shown(symbol: str, name: str) -> str:

@@ -60,8 +60,8 @@ def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memo
         found = f"{len(args)} argument{'s' * (len(args) != 1)}"
         sizes = f", of {parameter_sizes(function)} bytes" * bool(parameters)
         if last := function.driver_parameters:
-            sizes += f"; on a GPU the driver makes the last {last}, and here gpuemu.TensorMap makes each"
-        raise GpuemuError.one(file, None, function.name, found, f"the kernel takes {len(parameters)}{sizes}")
+            sizes += f"; on a GPU the driver makes the last {last}, and here you make each with gpuemu.TensorMap"
+        raise GpuemuError.one(file, None, function.name, found, f"expected {len(parameters)}{sizes}")
     given = [_with_type(argument) for argument in args]
     uses = _uses(function) if any(map(_asks_the_code, given, types)) else (Use.NONE,) * len(parameters)
     found_bytes = []
@@ -128,10 +128,10 @@ def _number(argument: Any, at: _Place) -> bytes:
         try:
             return _float_bytes(float(argument), _float_of(at), at.size)
         except OverflowError:
-            raise at.refuse("a number beyond every float", "one that a float holds is right") from None
+            raise at.refuse("the number is too large for a float", "Give one that a float can hold") from None
     if kind in (Kind.WHOLE, Kind.POINTER):
         if not whole:
-            raise at.refuse(str(argument), "a whole number is right, which is what the kernel takes there")
+            raise at.refuse(str(argument), "expected a whole number, as the kernel declares it")
         return _whole_bytes(int(argument), at)
     if says:
         return bytes_of(argument)
@@ -140,7 +140,7 @@ def _number(argument: Any, at: _Place) -> bytes:
             raise _either(int(argument), at)
         return _whole_bytes(int(argument), at)
     if at.use is Use.WHOLE:
-        raise at.refuse(str(argument), "a whole number is right, which is what the code takes there")
+        raise at.refuse(str(argument), "expected a whole number, as the code uses it")
     if at.size not in (4, 8) and argument:
         raise _either(float(argument), at)
     return _float_bytes(float(argument), _float_of(at), at.size)
@@ -150,7 +150,7 @@ def _either(number: float, at: _Place) -> GpuemuError:
     """The refusal of a number that would mean one thing or another, with the ways to write either."""
     if at.size not in _FLOATS or (at.type.kind is Kind.STRUCTURE and at.size > 2):
         named = f" {at.type.name}" * bool(at.type.name)
-        fields = "struct: and its fields, as in struct:f32:1.5,i32:2, is right; in Python a tuple of NumPy scalars"
+        fields = "expected struct: and its fields, as in struct:f32:1.5,i32:2; in Python a tuple of NumPy scalars"
         return at.refuse(f"{number} for the structure{named} of {at.size} bytes", fields)
     bits = 8 * at.size
     ways = [f"{float(number)}"] if at.size > 2 else [f"{kind}:{number}" for kind in _FLOATS[at.size]]
@@ -158,10 +158,10 @@ def _either(number: float, at: _Place) -> GpuemuError:
     if float(number).is_integer():
         ways.append(f"i{bits}:{int(number)}")
         written.append(f"np.int{bits}({int(number)})")
-    what = "that the code takes for a float" if at.use is Use.FLOAT else "that may be a whole number or a float"
+    what = "that the code uses as a float" if at.use is Use.FLOAT else "that may be a whole number or a float"
     python = f"; in Python {' or '.join(written)}" * bool(written)
     listed = " or ".join(filter(None, [", ".join(ways[:-1]), ways[-1]]))
-    return at.refuse(f"{number} for {at.size} bytes {what}", f"{listed} is right{python}")
+    return at.refuse(f"{number} for {at.size} bytes {what}", f"expected {listed}{python}")
 
 
 def _float_of(at: _Place) -> str:
@@ -178,12 +178,12 @@ def _float_bytes(number: float, kind: str, size: int) -> bytes:
 def _whole_bytes(number: int, at: _Place) -> bytes:
     low, high = -(1 << (8 * at.size - 1)), 1 << (8 * at.size)
     if not low <= number < high:
-        raise at.refuse(str(number), f"a number that fits {at.size} bytes is right")
+        raise at.refuse(str(number), f"expected a number that fits {at.size} bytes")
     return (number % high).to_bytes(at.size, "little")
 
 
 def _other(argument: Any, at: _Place, memory: Memory) -> bytes:
-    takes = f"the kernel takes {'a value of ' * (not isinstance(argument, tuple))}{at.size} bytes there"
+    takes = f"expected {'a value of ' * (not isinstance(argument, tuple))}{at.size} bytes"
     if isinstance(argument, Pointer):
         if at.size != _POINTER_BYTES:
             raise at.refuse("a pointer", takes)
@@ -210,7 +210,7 @@ def _other(argument: Any, at: _Place, memory: Memory) -> bytes:
             else argument.tobytes()
         )
     else:
-        right = "an array, a number, the bytes themselves or a tuple of members is right"
+        right = "expected an array, a number, the bytes themselves or a tuple of members"
         raise at.refuse(f"{type(argument).__name__} for {at.size} bytes", right)
     if len(data) != at.size:
         raise at.refuse(f"a structure of {len(data)} bytes", takes)
@@ -249,7 +249,7 @@ def _members(members: tuple[Any, ...], field: str, memory: Memory, file: str) ->
         elif isinstance(member, bytes):
             parts.append((member, 1))
         else:
-            right = "an array, a NumPy scalar such as np.int32(1), bytes or another tuple is right"
+            right = "expected an array, a NumPy scalar such as np.int32(1), bytes or another tuple"
             raise GpuemuError.one(file, None, name, type(member).__name__, right)
     return parts
 

@@ -134,7 +134,7 @@ class ControlFlow(Jumps):
             here = self._effective(group, pc)
             if any_lane(here):
                 what = "a trap" if site.has("TRAP") else "a breakpoint"
-                right = "a launch that reaches none is right: compilers put them where a kernel must not come"
+                right = "expected a launch that reaches none, as compilers put traps where a kernel must not come"
                 raise ExecutionError(site.instruction, int(np.argmax(here)), what, right)
             group.pc = pc + 1
             return True
@@ -377,14 +377,17 @@ class ControlFlow(Jumps):
             alive = int(np.count_nonzero(self._convergence.alive))
             raise ExecutionError(
                 self._sites[pc - 1].instruction, int(np.argmax(lanes)),
-                f"barrier {barrier} with {arrived} threads arrived for ever",
-                f"each of the {alive} threads that have not exited must reach it",
+                f"a wait forever at barrier {barrier} with {arrived} threads arrived",
+                f"expected each of the {alive} threads that have not exited to arrive",
             )  # fmt: skip
         stuck = [(self._sites[pc - 1].instruction, lanes) for pc, lanes in self._convergence.waiting()]
         if stuck:
             instruction, lanes = stuck[0]
             error = ExecutionError(
-                instruction, int(np.argmax(lanes)), "lanes that wait for others for ever", "all of them must come"
+                instruction,
+                int(np.argmax(lanes)),
+                "lanes that wait forever for others",
+                "expected all of them to arrive",
             )
             error.stuck = tuple(stuck)
             raise error

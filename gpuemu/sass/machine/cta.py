@@ -202,7 +202,7 @@ class CtaExecutor(ControlFlow):
                     site = self._sites[min(group.pc, len(self._sites) - 1)]
                     raise ExecutionError(
                         site.instruction, self._first_lane(group.mask), f"over {cta.budget} warp instructions",
-                        "a loop that ends is right, or a larger instruction budget",
+                        "expected a loop that ends, or a larger instruction budget",
                     )  # fmt: skip
                 if not self._groups:
                     self._check_stuck()
@@ -300,7 +300,7 @@ class CtaExecutor(ControlFlow):
                     last,
                     self._first_lane(mask),
                     "no instruction behind it",
-                    "code that ends with EXIT is right",
+                    "expected code that ends with EXIT",
                 )
             if self._awaits[pc] and self._waits(group, pc):
                 group.gives_way = True

@@ -57,7 +57,7 @@ class ExecutionError(RuntimeError):
         self.lane = lane
         self.found = found
         self.right = right
-        super().__init__(f"{instruction} in lane {lane}: found {found}; {right}")
+        super().__init__(f"{instruction} in lane {lane}: found {found}, {right}")
 
 
 def _no_print(text: str) -> None:

@@ -176,7 +176,7 @@ class Jumps:
                         site.instruction,
                         lane,
                         f"a jump to {offset:#x}",
-                        "an instruction of the function is right",
+                        "expected an instruction of the function",
                     )
                 parts.append((index, here & (offsets == offset)))
             rest = self._present(group.mask) & ~here

@@ -80,8 +80,8 @@ def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
             cubin.file,
             None,
             kernel.name,
-            f"code that waits for the addresses of {names or 'its own labels'}",
-            "a kernel in one piece is right: all its functions in one source, compiled without -rdc, or linked",
+            f"the code is not linked and lacks the addresses of {names or 'its own labels'}",
+            "Link it, or compile all its functions in one source without -rdc",
         )
     while wanted:
         function = cubin.functions[wanted.pop(0)]
@@ -90,7 +90,9 @@ def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
         found.add(function.name)
         if function.constant_banks:
             what = f"the function {function.name} with constants of its own ({', '.join(function.constant_banks)})"
-            raise GpuemuError.one(cubin.file, None, kernel.name, what, "a function without them is right")
+            raise GpuemuError.one(
+                cubin.file, None, kernel.name, what, "Functions with constants of their own cannot be executed"
+            )
         last = pieces[-1]
         pieces.append(Piece(function.name, last.start + len(last.code.machine_code), function))
         wanted += _called(cubin, kernel, function, texts)

@@ -183,20 +183,24 @@ class Memory:
         the kernel could not write in place.
         """
         if not isinstance(array, np.ndarray):
-            raise _refused(name, f"a {type(array).__name__}", "a NumPy array is right")
+            raise _refused(name, f"a {type(array).__name__}", "expected a NumPy array")
         if array.dtype.hasobject:
-            raise _refused(name, "an array of Python objects", "an array of numbers is right")
+            raise _refused(name, "an array of Python objects", "expected an array of numbers")
         if not array.flags.c_contiguous:
-            raise _refused(name, "an array that is not C-contiguous", "np.ascontiguousarray(...) makes one that is")
+            raise _refused(
+                name,
+                "an array that is not C-contiguous",
+                "expected a contiguous array, as np.ascontiguousarray(...) makes it",
+            )
         if not array.flags.writeable:
-            raise _refused(name, "a read-only array", "a writable array is right: a kernel may store to it")
+            raise _refused(name, "a read-only array", "expected a writable array, because a kernel may store to it")
         data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, dtype=np.uint8)
         ordinary = [buffer for buffer in self.buffers if buffer.start < LOCAL_WINDOW]
         start = buffer_start(ordinary[-1].start + ordinary[-1].bytes if ordinary else None)
         if not fixed:
             start += self._spread * (len(ordinary) + 1) * BUFFER_ALIGNMENT
         if start + len(data) > LOCAL_WINDOW:
-            raise _refused(name, f"{len(data)} bytes", "buffers of 1 TB in all are right")
+            raise _refused(name, f"{len(data)} bytes", "expected at most 1 TB for all buffers")
         self.buffers.insert(len(ordinary), Buffer(name, start, data))
         return start
 

@@ -267,7 +267,9 @@ class Site:
         if register is None:
             if not 0 <= start <= len(data) - size:
                 found = f"constant offset {start:#x}"
-                raise ExecutionError(self.instruction, None, found, f"the bank has {len(data)} bytes")
+                raise ExecutionError(
+                    self.instruction, None, found, f"expected an offset in the {len(data)} bytes of the bank"
+                )
             self.expect_known(number, start)
             value = data[start : start + size].view(kind)[0]
             return lambda: value

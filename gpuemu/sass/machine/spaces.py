@@ -150,7 +150,7 @@ class Space(ABC):
 
     def misaligned(self, address: str) -> tuple[str, str]:
         """What to say of an address that is no multiple of the size."""
-        return f"{self.what} at {address}", f"a multiple of {self.size} is right for it"
+        return f"{self.what} at {address}", f"expected a multiple of {self.size}"
 
 
 class GlobalSpace(Space):
@@ -204,7 +204,7 @@ class GlobalSpace(Space):
         for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
-                return self.error(place, k, found, "this instruction accesses global memory only", bad)
+                return self.error(place, k, found, "expected an address in global memory", bad)
         rank = clusters.other_window(address)
         if rank:
             raise clusters.refusal(self.site, rank)
@@ -214,15 +214,19 @@ class GlobalSpace(Space):
             if min(address, below) < NULL_BYTES:
                 found += f", a null pointer {'plus' if address < below else 'minus'} {counted(min(address, below))}"
             names = ", ".join(b.name for b in self.memory.buffers) or "none"
-            return self.error(place, k, found, f"an address in a buffer of the launch is right ({names})", bad)
+            return self.error(place, k, found, f"expected an address in a buffer of the launch ({names})", bad)
         first, last = nearest.start, nearest.start + nearest.bytes - self.size
         name = f"{nearest.name} ({counted(nearest.bytes)})"
         if address < first:
             found = f"{at}, {counted(first - address)} before the start of {name}"
-            return self.error(place, k, found, f"addresses from {first:#x} are in it", bad)
+            return self.error(place, k, found, f"expected an address from {first:#x} on", bad)
         if address > last:
             found = f"{at}, {past(address, self.size, nearest.start + nearest.bytes)} the end of {name}"
-            right = f"addresses up to {last:#x} are in it" if last >= first else "nothing this wide is in it"
+            right = (
+                f"expected an address up to {last:#x}"
+                if last >= first
+                else "expected a buffer with room for the access"
+            )
             return self.error(place, k, found, right, bad)
         return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"), bad, "misaligned")
 
@@ -313,7 +317,7 @@ class SharedSpace(Space):
         k = int(unwritten.argmax())
         start = place.base + int(place.pattern.offsets[k])
         what = f"{self.what} at byte {start} of shared memory, which was never written by the CTA"
-        raise self.error(place, k, what, "shared memory has no value before a store to it", unwritten, "unwritten")
+        raise self.error(place, k, what, "expected a store to it first", unwritten, "unwritten")
 
     def _outside(self, place: Place) -> ExecutionError:
         length = self.memory.shared_bytes
@@ -325,7 +329,7 @@ class SharedSpace(Space):
         if offset >= 1 << 31:
             offset -= 1 << 32
         last = length - self.size
-        holds = f"the CTA has {counted(length)} of shared memory"
+        holds = f"expected an address in the {counted(length)} of the CTA's shared memory"
         rank = clusters.whose(base + offset)
         if 0 < rank < clusters.MOST_CTAS and self.memory.cluster is None:
             raise clusters.refusal(self.site, rank)
@@ -335,8 +339,8 @@ class SharedSpace(Space):
             return self.error(place, k, found, holds, bad)
         if offset > last:
             found = f"{self.what} at byte {offset} of shared memory, {past(offset, self.size, length)} its end"
-            none = f"{holds}; an extern array has as many as --dynamic-shared (dynamic_shared_bytes) says"
-            right = f"{holds}: up to byte {last} is right" if last >= 0 else none if length == 0 else holds
+            none = f"{holds}; --dynamic-shared (dynamic_shared_bytes) gives an extern array its size"
+            right = f"{holds}, up to byte {last}" if last >= 0 else none if length == 0 else holds
             return self.error(place, k, found, right, bad)
         return self.error(place, k, *self.misaligned(f"byte {offset} of shared memory"), bad, "misaligned")
 

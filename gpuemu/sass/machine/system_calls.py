@@ -91,7 +91,7 @@ class SystemCalls:
             if buffer.start <= address < buffer.start + buffer.bytes:
                 return np.asarray(buffer.views[1][address - buffer.start :])
         found = f"the address {address:#x} as an argument of a function of the driver"
-        raise ExecutionError(site.instruction, lane, found, "an address in memory is right")
+        raise ExecutionError(site.instruction, lane, found, "expected an address in memory")
 
     def _string(self, site: Site, address: int, lane: int) -> str:
         data = self._bytes(site, address, lane)[:_MOST_STRING_BYTES].tobytes()
@@ -109,12 +109,12 @@ class SystemCalls:
         try:
             layout = parse_format(self._string(site, format_address, lane))
         except FormatError as error:
-            right = "a conversion such as %d, %5.2f or %s is right"
+            right = "expected a conversion such as %d, %5.2f or %s"
             raise ExecutionError(site.instruction, lane, f"printf with {error}", right) from None
         data = self._bytes(site, at, lane)[: layout.argument_bytes].tobytes() if layout.argument_bytes else b""
         if len(data) < layout.argument_bytes:
             found = f"{len(data)} bytes of arguments for a format that takes {layout.argument_bytes}"
-            raise ExecutionError(site.instruction, lane, found, "as many arguments as the format takes are right")
+            raise ExecutionError(site.instruction, lane, found, "expected as many arguments as the format takes")
         self._environment.printer(layout.text(data, lambda address: self._string(site, address, lane)))
         self._return(layout.arguments, lane, 1)
 
@@ -122,7 +122,7 @@ class SystemCalls:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
         message, file, function = (self._string(site, self._pair(k, lane), lane) for k in (4, 6, 10))
         found = f"the failed assertion '{message}' in {file}:{self._word(8, lane)}, {function}"
-        error = ExecutionError(site.instruction, lane, found, "an assertion that holds is right")
+        error = ExecutionError(site.instruction, lane, found, "expected an assertion that holds")
         error.is_assertion = True
         raise error
 
@@ -156,7 +156,7 @@ class SystemCalls:
             return
         size = self._blocks.pop(address, None)
         if size is None:
-            found, right = f"free of {address:#x}", "a block that malloc gave and that is not free is right"
+            found, right = f"free of {address:#x}", "expected a block that malloc gave and that is not free"
             error = ExecutionError(site.instruction, lane, found, right)
             error.title = "Malloc/Free error: a free of what is no block"
             raise error

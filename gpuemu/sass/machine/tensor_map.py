@@ -131,7 +131,9 @@ class TensorMap:
         self.array = array
         kind = type or _NUMPY_TYPES.get(array.dtype.name, "")
         if TYPES.get(kind) != array.itemsize:
-            raise _refused("type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "one of their size")
+            raise _refused(
+                "type", f"{kind or array.dtype} for elements of {array.itemsize} bytes", "a type of that size"
+            )
         if not 1 <= array.ndim <= _MOST_DIMENSIONS:
             raise _refused("array", f"{array.ndim} dimensions", f"1 to {_MOST_DIMENSIONS}")
         taken = steps if steps is not None else (1,) * array.ndim
@@ -146,8 +148,8 @@ class TensorMap:
         if line % _UNIT or (swizzle and line > swizzle):
             raise _refused("box", f"{line} bytes along the last axis", f"a multiple of 16, up to {swizzle or 4096}")
         if array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
-            right = "one whose last axis has its elements side by side"
-            raise _refused("array", f"{array.strides[-1]} bytes from an element to the next", right)
+            right = "an array whose last axis is contiguous"
+            raise _refused("array", f"{array.strides[-1]} bytes from one element to the next", right)
         if any(stride % _UNIT or stride <= 0 for stride in array.strides[:-1]):
             right = "multiples of 16 above 0 for all but the last axis"
             raise _refused("array", f"strides of {array.strides} bytes", right)
@@ -189,4 +191,4 @@ class TensorMap:
 
 
 def _refused(field: str, found: str, right: str) -> GpuemuError:
-    return GpuemuError.one("tensor map", None, field, found, f"{right} is right")
+    return GpuemuError.one("tensor map", None, field, found, f"expected {right}")

@@ -170,39 +170,38 @@ class Turns:
         waits = self._executor.at_mbarriers(cta, looks)
         if waits and (stuck_at is not None or looks[0].place is None):
             first = waits[0]
-            found = f"a wait for ever at the mbarrier at byte {first.byte:,} of shared memory: its phase of parity "
+            found = f"a wait forever at the mbarrier at byte {first.byte:,} of shared memory: its phase of parity "
             error = ExecutionError(
                 first.instruction, int(np.argmax(first.lanes)), f"{found}{first.parity} {first.lacks}",
-                f"{first.right} is right",
+                f"expected {first.right}",
             )  # fmt: skip
             error.waits = tuple(waits)
             return error
         if stuck_at is not None:
             site, lane = stuck_at
             found, right = (
-                "a wait for ever for other CTAs of its cluster",
-                "others that arrive and bring what it waits for",
+                "a wait forever for other CTAs of its cluster",
+                "the other CTAs to arrive and to bring what it waits for",
             )
-            return ExecutionError(site.instruction, lane, found, f"{right} are right")
+            return ExecutionError(site.instruction, lane, found, f"expected {right}")
         look = looks[0]
         instruction = look.site.instruction
         lane = int(np.argmax(look.lanes))
         if look.site.mnemonic == "USETMAXREG":
             return ExecutionError(instruction, lane, *never_granted(look.site, lane))
         if look.place is None:
-            found = "a wait for other threads of the CTA, for ever"
-            return ExecutionError(instruction, lane, found, "a thread that ends it is right")
+            found = "a wait forever for other threads of the CTA"
+            return ExecutionError(instruction, lane, found, "expected a thread that ends it")
         lane, address = self._first(look, lane)
-        found = f"a wait for ever at {address:#x}{self._in_buffer(address)}{self._until(look, lane)}"
+        found = f"a wait forever at {address:#x}{self._in_buffer(address)}{self._until(look, lane)}"
         if unbegun:
             right = (
-                f"{begun} CTAs wait and {unbegun} have not begun: the launch needs more CTAs at once than the "
-                f"{self._at_once} that live on the chip ({self._residency}); a smaller grid is right, or waits for "
-                "CTAs of lower numbers only"
+                f"expected a grid of at most {self._at_once} CTAs, which fit on the chip at once ({self._residency}), "
+                f"or waits for CTAs of lower numbers only: {begun} CTAs wait and {unbegun} have not begun"
             )
         else:
             who = "no other CTA is left" if begun == 1 else f"all {begun} CTAs that are left wait"
-            right = f"{who}, and nobody writes that word: a CTA that does is right"
+            right = f"expected another CTA to write that word, but {who}"
         return ExecutionError(instruction, lane, found, right)
 
     @staticmethod

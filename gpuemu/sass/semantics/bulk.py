@@ -124,7 +124,9 @@ class Copier:
         last = first + count - 1 if places is None else first + int(places.max(initial=0))
         if first < 0 or last >= self.memory.shared_bytes:
             found = f"a copy of bytes {first} to {last} of shared memory"
-            raise self.error(lane, found, f"the CTA has {self.memory.shared_bytes} bytes of shared memory")
+            raise self.error(
+                lane, found, f"expected a place in the CTA's {self.memory.shared_bytes} bytes of shared memory"
+            )
         if first % UNIT:
             raise self.misaligned(lane, f"byte {first} of shared memory")
         chosen = slice(first, last + 1) if places is None else first + places
@@ -135,7 +137,7 @@ class Copier:
             unwritten = self.memory.written[1][chosen] != WRITTEN
             if unwritten.all():
                 found = f"a copy from byte {first} of shared memory, which was never written by the CTA"
-                error = self.error(lane, found, "shared memory has no value before a store to it")
+                error = self.error(lane, found, "expected a store to it first")
                 places = first + (np.arange(count) if places is None else places)
                 error.fault = Fault("shared", "load", count, "unwritten", first, np.array([lane]), places)
                 raise error
@@ -173,7 +175,7 @@ class Copier:
                 return buffer, address - buffer.start
         found = f"a copy of {count} bytes at {address:#x}"
         names = ", ".join(f"{b.name} ({b.start:#x}, {b.bytes} bytes)" for b in self.memory.buffers) or "none"
-        raise self.error(lane, found, f"bytes of one buffer of the launch are right: {names}")
+        raise self.error(lane, found, f"expected bytes of one buffer of the launch: {names}")
 
     def moves(self, lane: int, first: int, places: NDArray[np.int64], size: int, access: str) -> None:
         """Tell whoever listens where in global memory the block goes or comes from: units of `size` bytes."""
@@ -197,7 +199,11 @@ class Copier:
         """Of an mbarrier in this shared memory, that of the CTA with this rank; its place."""
         place = (barrier & 0xFFFFFF) - self.memory.shared_base
         if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
-            raise self.error(lane, f"an mbarrier at byte {place} of shared memory", "one that is there, of 8 bytes")
+            raise self.error(
+                lane,
+                f"an mbarrier at byte {place} of shared memory",
+                "expected an mbarrier of 8 bytes in shared memory",
+            )
         words = shared[8]
         after = arrived_90(int(words[place // 8]), 0, -count)
         assert after is not None  # nobody arrives
@@ -208,7 +214,7 @@ class Copier:
 
     def misaligned(self, lane: int, where: str) -> ExecutionError:
         """The error of a copy from or to an address that is no multiple of 16."""
-        error = self.error(lane, f"a copy at {where}", "a multiple of 16 is right")
+        error = self.error(lane, f"a copy at {where}", "expected a multiple of 16")
         error.title = "Misaligned bulk copy"
         return error
 

@@ -50,7 +50,7 @@ class _Tiles(Copier):
         layout = tensor_map.decode(data.tobytes())
         if layout is None or len(layout.shape) != self.rank:
             found = "bytes that are none" if layout is None else f"one of {len(layout.shape)} dimensions"
-            raise self.error(lane, f"in place of a tensor map {found}", f"one of {self.rank} dimensions is right")
+            raise self.error(lane, f"in place of a tensor map {found}", f"expected one of {self.rank} dimensions")
         if layout.interleaved:
             raise site.unsupported("an interleaved tensor map")
         return layout
@@ -110,7 +110,7 @@ class _Tiles(Copier):
         coordinates = [c - (c >> 31 << 32) for c in coordinates]
         if coordinates[0] * layout.element_bytes % UNIT:
             found = f"the first coordinate {coordinates[0]} of elements of {layout.element_bytes} bytes"
-            raise self.error(lane, found, "a multiple of 16 bytes is right")
+            raise self.error(lane, found, "expected a multiple of 16 bytes")
         distances, inside = self.box(layout, coordinates)
         chosen = distances[inside]
         if not len(chosen):
@@ -119,7 +119,7 @@ class _Tiles(Copier):
         least = int(chosen.min())
         buffer, start = self.buffer(layout.address + least, last - least + size, lane)
         if start % size:
-            raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"multiples of {size} are right")
+            raise self.error(lane, f"elements at byte {start} of {buffer.name}", f"expected multiples of {size}")
         return buffer.views[size], (chosen - least + start) // size, inside, chosen
 
 

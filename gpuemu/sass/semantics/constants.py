@@ -62,13 +62,13 @@ def load_constant(site: Site) -> Step:
             lane = int(bad.argmax())
             offset = int(offsets[lane])
             if offset % size:
-                right = f"a multiple of {size} is right for it"
+                right = f"expected a multiple of {size}"
             else:
-                right = f"constant bank {bank} has {counted(len(data))}"
+                right = f"expected an offset in the {counted(len(data))} of constant bank {bank}"
             raise ExecutionError(site.instruction, lane, f"{what} {offset:#x}", right)
         first = int(offsets[0])
         if not site.environment.knows(bank, first):
-            right = "code that reads no such word is right"
+            right = "expected code that reads no such word"
             raise ExecutionError(site.instruction, None, f"c[0x0][{first:#x}], a word of the driver's", right)
         store(extend(units[(offsets >> shift).astype(np.int64)]), mask)
 

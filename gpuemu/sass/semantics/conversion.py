@@ -191,7 +191,7 @@ def f2f(site: Site) -> Step:
     site.only(*FLOATS, *ROUNDINGS, "FTZ")
     types = [m for m in site.modifiers if m in FLOATS]
     if len(types) != 2 or types[0] == types[1]:
-        raise site.unsupported("two types are right")
+        raise site.unsupported("it needs two types")
     to, kind = types
     get, rounding = _float_source(site, 1, kind), rounding_of(site)
     if to == "F64":

@@ -43,7 +43,7 @@ def _pairs(site: Site, k: int, count: int, dtype: type[np.floating[Any]] = np.fl
 
 def _only_pairs(site: Site, last: int) -> None:
     if last != len(site.operands):
-        raise site.unsupported("another number of operands is right")
+        raise site.unsupported("this number of operands")
 
 
 def _finisher(site: Site) -> Callable[[Any], Any]:

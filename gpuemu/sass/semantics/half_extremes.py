@@ -53,7 +53,7 @@ def _extremes(site: Site, count: int) -> Step:
         get, k = bit_pair(site, k, brain)
         getters.append(get)
     if k + 1 != len(site.operands):
-        raise site.unsupported("another number of operands is right")
+        raise site.unsupported("this number of operands")
     store, smaller = site.destination(0), site.predicate(k)
     fixed = site.operands[k].core in ("PT", "UPT")
     both = site.operands[k].negated

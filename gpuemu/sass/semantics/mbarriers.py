@@ -169,7 +169,7 @@ class _Barrier:
         if after is None:
             raise ExecutionError(
                 self.site.instruction, lane, "an arrival that the barrier's phase has no place for",
-                "as many arrivals as it was initialised for are right",
+                "expected as many arrivals as the barrier was initialized for",
             )  # fmt: skip
         words[at] = after
         return before

@@ -175,7 +175,7 @@ def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
     """Clamps int32 lanes to the opcode's narrow type; and the width of that."""
     named = [m for m in site.modifiers if m in _WIDTHS]
     if len(named) != 1 or not site.has("SAT") or not site.has("S32"):
-        raise site.unsupported("a saturating conversion from S32 to one narrow type is right")
+        raise site.unsupported("only a saturating conversion from S32 to one narrow type is known")
     width = int(named[0][1:])
     least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
     low, high = np.array(least, dtype=np.int32), np.array(most, dtype=np.int32)

@@ -87,7 +87,7 @@ def _scales(site: Site, kind: str, parts: int, a: Words, b: Words, selector: Wor
         if wrong.size:
             number = int(wrong[0])
             said = f"the byte {byte[number, 0]} as the first of {parts} scales in warp {number}"
-            raise ExecutionError(site.instruction, number * WARP, said, f"a multiple of {parts} is right")
+            raise ExecutionError(site.instruction, number * WARP, said, f"expected a multiple of {parts}")
         shifts = (8 * (byte[..., None] + np.arange(parts))).astype(np.uint32)
         raw = (np.take_along_axis(words, lanes, axis=1)[..., None] >> shifts & np.uint32(0xFF)).astype(np.uint8)
         found.append(raw.transpose(2, 0, 1))

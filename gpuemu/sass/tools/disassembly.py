@@ -80,10 +80,10 @@ def load_cubin(
     a list of the compiler's own, such as "-Iinclude", "-DTILE=64" and "--use_fast_math". Raises GpuemuError.
     """
     if isinstance(options, str):
-        right = f"a list of the compiler's options, such as [{options!r}], is right"
+        right = f"expected a list of the compiler's options, such as [{options!r}]"
         raise GpuemuError.one("options", None, "", repr(options), right)
     if not isinstance(source, bytes):
-        path_text(source, "kernel", "the path of a .cu, a .ptx or a .cubin, or the bytes of one, is right")
+        path_text(source, "kernel", "expected the path of a .cu, a .ptx or a .cubin, or the bytes of one")
     if not isinstance(source, bytes) and is_source(source):
         file = os.fspath(source)
         cubin = read_cubin(compile_cuda(file, arch or DEFAULT_ARCH, compiler, options), file)
@@ -95,8 +95,10 @@ def load_cubin(
             first = error.problems[0]
             if first.file not in OF_AN_INSTANCE:
                 raise
-            right = "a template of the source, with its namespace and arguments, as in ns::gemm<128, 8>, is right"
-            raise GpuemuError.one(file, None, "kernel", f"'{kernel}' ({first.found})", right) from None
+            right = "Name a template of the source with its namespace and arguments, as in ns::gemm<128, 8>"
+            raise GpuemuError.one(
+                file, None, "kernel", f"cannot instantiate '{kernel}' ({first.found})", right
+            ) from None
     if not isinstance(source, bytes) and ending(source) == ".ptx":
         return read_cubin(assemble_ptx(os.fspath(source), arch or DEFAULT_ARCH, options), os.fspath(source))
     if options:
@@ -106,8 +108,8 @@ def load_cubin(
 
 
 def _compiled_already(file: str, options: Sequence[str]) -> GpuemuError:
-    found = f"machine code with options for a compiler ({' '.join(map(str, options))})"
-    return GpuemuError.one(file, None, "", found, "a .cu takes them")
+    found = f"machine code takes no options for a compiler ({' '.join(map(str, options))})"
+    return GpuemuError.one(file, None, "", found, "Give a .cu, or remove them")
 
 
 def decode_function(
@@ -151,7 +153,9 @@ def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> It
     """Those of one piece; `whole` knows the source lines of all."""
     text = _texts(cubin.content, cubin.file).get(piece.name)
     if text is None:
-        raise GpuemuError.one(cubin.file, None, piece.name, "no disassembly of it", "a whole cubin is right")
+        raise GpuemuError.one(
+            cubin.file, None, piece.name, "nvdisasm does not show it", "The cubin may be damaged: compile it again"
+        )
     labels: dict[str, int] = {}
     lines: list[tuple[int, str]] = []
     pending: list[str] = []
@@ -168,7 +172,7 @@ def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> It
     controls = control_words(machine_code)
     if [at for at, _ in lines] != list(range(0, len(machine_code), INSTRUCTION_BYTES)):
         found = f"{len(lines)} disassembled instructions in {len(machine_code)} bytes of code"
-        raise GpuemuError.one(cubin.file, None, piece.name, found, "one for every 16 bytes is right")
+        raise GpuemuError.one(cubin.file, None, piece.name, found, "expected one instruction for every 16 bytes")
     for (at, instruction), control in zip(lines, controls, strict=True):
         offset = piece.start + at
         place = whole.source_line(offset)
@@ -230,7 +234,7 @@ def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: 
         address = image.addresses.get(name)
         if address is None or (label is not None and label not in labels):
             what = f"a branch to '{name}'" if target else f"the address of '{name}'"
-            raise GpuemuError.one(file, None, place, what, "a name that the cubin itself defines is right")
+            raise GpuemuError.one(file, None, place, what, "expected a name that the cubin itself defines")
         address += labels[label] if label else 0
         if half is None:
             return f"{address:#x}"

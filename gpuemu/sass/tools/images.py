@@ -83,4 +83,4 @@ def _name(capability: tuple[int, int], suffix: str) -> str:
 def _no_image(file: str, entries: Iterable[FatEntry], capability: tuple[int, int]) -> NoImageError:
     there = dict.fromkeys(f"PTX for {e.name}" if e.kind == "ptx" else e.name for e in entries)
     found = f"no code for {_name(capability, '')} ({', '.join(there) or 'none at all'} is there)"
-    return NoImageError([Problem(file, None, "", found, f"build it with nvcc -arch={_name(capability, '')}")])
+    return NoImageError([Problem(file, None, "", found, f"Build it with nvcc -arch={_name(capability, '')}")])

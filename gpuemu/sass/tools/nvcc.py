@@ -70,12 +70,12 @@ def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[s
     given = sorted_options(options)
     for flag in given.flags:
         if found := _OF_A_SHELL.search(flag):
-            right = "nvcc hands its flags to a shell; -D and -I take any"
+            right = "Remove it: nvcc passes its flags to a shell; only -D and -I may have such characters"
             what = f"'{shown_in_a_line(found[0])}' in the flag '{shown_in_a_line(flag)}'"
             raise GpuemuError.one("--nvcc-flag", None, "", what, right)
     with temporary_folder() as folder:
         if _OF_A_FOLDER.fullmatch(str(folder)) is None:
-            right = "a folder of letters, digits and -_./ is right, since nvcc names it to a shell"
+            right = "expected a folder of letters, digits and -_./, because nvcc passes it to a shell"
             raise GpuemuError.one("TMPDIR", None, "", f"'{shown_in_a_line(str(folder))}'", right)
         body = source.removeprefix(_BYTE_ORDER_MARK)
         (folder / SOURCE).write_bytes(b'#line 1 "' + name_of_a_line(file).encode() + b'"\n' + body)

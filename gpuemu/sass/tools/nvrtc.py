@@ -115,14 +115,14 @@ def compile_source(
     flags += [f"-I{folder}" for folder in (Path(file).parent, *include_folders())]
     flags += options
     if any("\0" in flag for flag in flags):
-        raise GpuemuError.one(file, None, "", "a flag with the character of number 0", "flags without are right")
+        raise GpuemuError.one(file, None, "", "a flag contains a null character", "Remove it")
     name = name_of_a_line(f"./{file}" if file.startswith("-") else file).encode()  # which it takes for an option
     program = ctypes.c_void_p()
     names = (ctypes.c_char_p * len(SHIMS))(*(name.encode() for name in SHIMS))
     texts = (ctypes.c_char_p * len(SHIMS))(*(text.encode() for text in SHIMS.values()))
     status = library.nvrtcCreateProgram(ctypes.byref(program), source, name, len(SHIMS), texts, names)
     if status != 0:
-        raise GpuemuError.one(file, None, "", f"a source that NVRTC refuses (status {status})", "CUDA C++ is right")
+        raise GpuemuError.one(file, None, "", f"NVRTC refuses the source (status {status})", "Give CUDA C++")
     try:
         if instance:
             library.nvrtcAddNameExpression(program, instance.encode())

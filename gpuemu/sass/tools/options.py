@@ -37,12 +37,12 @@ def sorted_options(options: Sequence[str]) -> Options:
             kind = option[:2] if option[:2] in found else ""
             found[kind].append(option[len(kind) :])
     problems = [
-        Problem("-D", None, "", f"'{shown_in_a_line(text)}'", "NAME or NAME=VALUE is right, in one line")
+        Problem("-D", None, "", f"'{shown_in_a_line(text)}'", "expected NAME or NAME=VALUE on one line")
         for text in found["-D"]
         if _DEFINITION.fullmatch(text) is None
     ]
     problems += [
-        Problem("-I", None, "", f"'{shown_in_a_line(text)}'", "a folder is right")
+        Problem("-I", None, "", f"'{shown_in_a_line(text)}'", "expected a folder")
         for text in found["-I"]
         if not text or "\0" in text
     ]
@@ -53,5 +53,5 @@ def sorted_options(options: Sequence[str]) -> Options:
 
 def no_code(compiler: str, file: str, flags: Sequence[str]) -> GpuemuError:
     """The error where a compiler ended well and wrote nothing, as with --help."""
-    found = f"no machine code of {compiler} with the flags {shown_in_a_line(' '.join(flags))}"
-    return GpuemuError.one(file, None, "", found, "flags with which it compiles are right")
+    found = f"{compiler} wrote no machine code with the flags {shown_in_a_line(' '.join(flags))}"
+    return GpuemuError.one(file, None, "", found, "Use flags with which it compiles")

@@ -47,9 +47,9 @@ def full_folder(log: str, suspected: bool) -> GpuemuError | None:
 
 def _full(place: str) -> GpuemuError:
     free = shutil.disk_usage(place).free if Path(place).is_dir() else 0
-    found = f"'{place}', a temporary folder that is full ({free:,} bytes free)"
+    found = f"the temporary folder '{place}' is full ({free:,} bytes free)"
     return GpuemuError.one("TMPDIR", None, "", found, _right())
 
 
 def _right() -> str:
-    return f"a folder with {_LITTLE_BYTES >> 20} MiB to spare is right, which TMPDIR names"
+    return f"Free {_LITTLE_BYTES >> 20} MiB there, or set TMPDIR to another folder"

@@ -72,8 +72,8 @@ def _run(command: Sequence[str], file: str, seconds: float) -> subprocess.Comple
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         tool = Path(command[0]).name
-        right = "a file that the tool is done with before is right"
-        raise GpuemuError.one(file, None, "", f"that {tool} has not ended after {seconds} seconds", right) from None
+        right = "Try a smaller file"
+        raise GpuemuError.one(file, None, "", f"{tool} has not ended after {seconds} seconds", right) from None
 
 
 def run_nvdisasm(cubin: bytes, file: str) -> str:
@@ -95,8 +95,8 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
                 file,
                 None,
                 "",
-                f"code that nvdisasm refuses: {said}",
-                f"a cubin that it reads is right ({INSTALL})",
+                f"nvdisasm refuses the code: {said}",
+                f"A newer nvdisasm may read it ({INSTALL})",
             )
     return done.stdout
 
@@ -104,7 +104,7 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
 def choose_compiler(compiler: CompilerChoice = "auto") -> Literal["nvcc", "nvrtc"]:
     """The compiler that `compile_cuda` runs: for "auto" nvcc where it is on the PATH, NVRTC otherwise."""
     if compiler not in get_args(CompilerChoice):
-        raise GpuemuError.one("compiler", None, "", f"'{compiler}'", "auto, nvcc or nvrtc is right")
+        raise GpuemuError.one("compiler", None, "", f"'{compiler}'", "expected auto, nvcc or nvrtc")
     if compiler == "auto":
         return "nvcc" if find_nvcc() else "nvrtc"
     return compiler
@@ -136,8 +136,8 @@ def compile_cuda(
     chosen = choose_compiler(compiler)
     file = str(path)
     if _ARCH.match(arch) is None:
-        raise GpuemuError.one(file, None, "arch", f"'{arch}'", "an architecture such as sm_89 is right")
-    source = _read(path, "a CUDA source is right")
+        raise GpuemuError.one(file, None, "arch", f"'{arch}'", "expected an architecture such as sm_89")
+    source = _read(path, "Give the path of a CUDA source")
     compiled = _with_nvcc if chosen == "nvcc" else _with_nvrtc
     log, cubin = compiled(source, file, arch, options, instance)
     if cubin is None:
@@ -204,15 +204,15 @@ def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> by
 
     Raises GpuemuError where there is none, and with the assembler's errors.
     """
-    return assembled(_read(path, "a PTX file is right"), str(path), arch, ("-lineinfo", *options))
+    return assembled(_read(path, "Give the path of a PTX file"), str(path), arch, ("-lineinfo", *options))
 
 
 def assembled(ptx: bytes, file: str, arch: str, options: Sequence[str] = ()) -> bytes:
     """The cubin of PTX text, called `file` in messages; see `assemble_ptx`. It is kept for the next time."""
     ptxas = shutil.which("ptxas")
     if ptxas is None:
-        right = "ptxas of the CUDA toolkit on the PATH is right, or the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
-        raise GpuemuError.one(file, None, "", "PTX, which takes ptxas to become machine code, and no ptxas", right)
+        right = "Put ptxas of the CUDA toolkit on the PATH, or give the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
+        raise GpuemuError.one(file, None, "", "PTX needs ptxas to become machine code, and there is no ptxas", right)
     place = kept_cubins.place_of(("ptxas", ptxas, _file_version(ptxas), arch), options, ptx)
     cubin = kept_cubins.kept(place)
     if cubin is not None:
@@ -235,7 +235,7 @@ def linked(objects: Sequence[bytes], file: str, arch: str) -> bytes:
     nvlink = shutil.which("nvlink")
     if nvlink is None:
         raise missing(
-            "nvlink, which links separately compiled kernels", "put the CUDA toolkit's bin folder on the PATH"
+            "nvlink, which links separately compiled kernels", "Put the bin folder of the CUDA toolkit on the PATH"
         )
     with temporary_folder() as folder:
         paths = [folder / f"{number}.cubin" for number in range(len(objects))]
@@ -258,20 +258,20 @@ def _read(path: str | Path, right: str) -> bytes:
     try:
         return read_whole(path)
     except OSError as error:
-        found = f"a file that cannot be read ({error.strerror})"
+        found = f"cannot read the file ({error.strerror})"
         raise GpuemuError.one(str(path), None, "", found, right) from None
 
 
 def _nvcc() -> str:
     found = find_nvcc()
     if found is None:
-        raise missing("nvcc", f"the CUDA toolkit's bin folder on the PATH is right, or NVRTC: {CUDA_TOOLS}")
+        raise missing("nvcc", f"Put the bin folder of the CUDA toolkit on the PATH, or use NVRTC. {CUDA_TOOLS}")
     return found
 
 
 def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError:
     """The compiler's own sentences: the errors in the source, or those in its PTX, or whatever it says."""
-    right = f"these are the words of {compiler} for {arch}, and the source has to change"
+    right = f"Reported by {compiler} for {arch}"
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [match for line in lines if (match := _ERROR.match(line) or _PREPROCESSOR_ERROR.match(line))]
     ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
@@ -285,28 +285,34 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
         return GpuemuError(_source_problems(errors, file, compiler, right))
     if ptx:
         return GpuemuError(_ptx_problems(file, ptx, arch, right))
-    said = [line for line in lines if _TOOL_ERROR.match(line)] or lines[:_MOST_ERRORS] or ["a failed compilation"]
+    said = [line for line in lines if _TOOL_ERROR.match(line)] or lines[:_MOST_ERRORS] or ["the compilation failed"]
     return GpuemuError(Problem(file, None, "", sentence, right) for sentence in dict.fromkeys(said))
 
 
 def _source_problems(errors: Sequence[re.Match[str]], file: str, compiler: str, right: str) -> Iterator[Problem]:
     """A problem for each error, by the first line that has it; the last counts those that are too many to read."""
-    words = f"these are the words of {compiler}"
-    empty = "if only host code uses it, of one with an empty file of that name"
+    words = f"Reported by {compiler}"
+    empty = "if only host code uses it, with a folder that has an empty file of that name"
     places: dict[tuple[str, str], list[int]] = {}
     for e in errors:
         places.setdefault((e["file"], e["found"]), []).append(int(e["line"]))
     for (where, found), at in list(places.items())[:_MOST_ERRORS]:
         more = f" (and in {len(at) - 1} more places)" * (len(at) > 1)
         if _NOT_FOUND.search(found):
-            yield Problem(where, at[0], "", found + more, f"-I of the folder that has it is right or, {empty}; {words}")
+            yield Problem(
+                where,
+                at[0],
+                "",
+                found.removeprefix("error: ") + more,
+                f"{words}. Add -I with the folder that has it or, {empty}",
+            )
         elif _HOST_CODE.search(found):
-            kernel = "nvcc on the PATH takes it; else a .cu of your own with the kernel alone, or its header, is right"
-            yield Problem(where, at[0], "", found + more, f"{kernel}; {words}")
+            kernel = "Put nvcc on the PATH, or give a .cu with the kernel alone, or its header"
+            yield Problem(where, at[0], "", found.removeprefix("error: ") + more, f"{words}. {kernel}")
         else:
-            yield Problem(where, at[0], "", found + more, right)
+            yield Problem(where, at[0], "", found.removeprefix("error: ") + more, right)
     if len(places) > _MOST_ERRORS:
-        yield Problem(file, None, "", f"{len(places) - _MOST_ERRORS} more errors", "those above often bring the rest")
+        yield Problem(file, None, "", f"{len(places) - _MOST_ERRORS} more errors", "Those above often cause the rest")
 
 
 def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: str) -> Iterator[Problem]:
@@ -316,9 +322,9 @@ def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: 
         newest = max((needed["arch"] for needed in lacks.values()), key=lambda name: int(name[3:].rstrip("af")))
         names = [needed["what"] for needed in lacks.values()]
         listed = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" * (len(names) > _MOST_NAMES))
-        yield Problem(file, None, "", f"what {arch} does not have: {listed}", f"--arch {newest} or higher is right")
+        yield Problem(file, None, "", f"{arch} does not have {listed}", f"Use --arch {newest} or higher")
     for found, lines in errors.items():
         if found not in lacks:
             where = f"PTX line {lines[0]}" + (f" and {len(lines) - 1} more" if len(lines) > 1 else "")
-            own = f"--nvcc-flag -arch={arch}a may be right: only that has what is {arch}'s alone; {right}"
+            own = f"{right}. Try --nvcc-flag -arch={arch}a, which has the features of {arch} alone"
             yield Problem(file, None, "", f"ptxas error: {found} ({where})", own if _ELSEWHERE.match(found) else right)

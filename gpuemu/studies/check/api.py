@@ -66,22 +66,22 @@ def check(
     unknown = sorted(set(tools) - set(TOOLS))
     if unknown or not chosen:
         found = f"'{unknown[0]}'" if unknown else "none"
-        raise GpuemuError.one("--tool", None, "", found, f"one of {', '.join(TOOLS)} is right")
+        raise GpuemuError.one("--tool", None, "", found, f"expected one of {', '.join(TOOLS)}")
     if isinstance(what, Trace) or (isinstance(what, str | os.PathLike) and not is_machine_code(what)):
         from gpuemu.trace.files import load_trace
 
         named = arch.name if isinstance(arch, Architecture) else arch
         trace = what if isinstance(what, Trace) else load_trace(what, arch=named, kernel=kernel)
         if options:
-            raise GpuemuError.one(trace.file, None, "", "a trace with options for a compiler", "a .cu takes them")
+            raise GpuemuError.one(trace.file, None, "", "a trace takes no options for a compiler", "Give a .cu")
         own = trace.launch
         for name, given, usual, right in (("grid", grid, 1, own.grid), ("block", block, 32, own.block)):
             if given != usual and extent(name, given, "check()") != right:
                 raise GpuemuError.one(
-                    "check()", None, name, f"{given}", f"{right} is right: a trace has its launch in it"
+                    "check()", None, name, f"{given}", f"expected {right}, because a trace contains its launch"
                 )
         if len(args):
-            raise GpuemuError.one("check()", None, "args", "arguments for a trace", "a .cu or .cubin takes them")
+            raise GpuemuError.one("check()", None, "args", "a trace takes no arguments", "Give a .cu or .cubin")
         return _check_trace(trace, chosen, load_arch(arch) if isinstance(arch, str) else arch)
     config = LaunchConfig(
         what, kernel, extent("grid", grid, "check()"), extent("block", block, "check()"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from gpuemu.base.errors import EXPECTED
 from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import Instruction
 
@@ -148,7 +149,7 @@ class Findings:
 
 def what_is_right(sentence: str) -> str:
     """The right of an error, to follow "Fix: "."""
-    return sentence.removesuffix(" is right").removesuffix(" are right").removesuffix(" are in it")
+    return sentence.removeprefix(EXPECTED)
 
 
 def shared_byte(at: int) -> str:

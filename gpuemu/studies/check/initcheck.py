@@ -37,11 +37,11 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialise
     try:
         kind = np.dtype(dtype)
     except TypeError:
-        raise GpuemuError.one("empty()", None, "dtype", repr(dtype), "a type of NumPy's is right") from None
+        raise GpuemuError.one("empty()", None, "dtype", repr(dtype), "expected a NumPy type") from None
     try:
         return np.zeros(shape, kind).view(Uninitialised)
     except (TypeError, ValueError):
-        right = "a whole number of at least 0, or several, is right"
+        right = "expected a whole number of at least 0, or several"
         raise GpuemuError.one("empty()", None, "shape", repr(shape), right) from None
 
 

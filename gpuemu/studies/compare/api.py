@@ -62,7 +62,7 @@ class Tolerances:
             name, is_named, amount = text.rpartition("=")
             room = Allowed.read(amount)
             if room is None or (is_named and not name):
-                raise GpuemuError.one("--tolerance", None, "", f"'{text}'", "2%, 16 or 'sm__cycles*=5%' is right")
+                raise GpuemuError.one("--tolerance", None, "", f"'{text}'", "expected 2%, 16 or 'sm__cycles*=5%'")
             self._rooms.append((name or EVERY, room))
 
     def of(self, name: str) -> Allowed | None:
@@ -74,7 +74,7 @@ class Tolerances:
         for pattern, _ in self._rooms:
             if pattern != EVERY and not any(fnmatchcase(name, pattern) for name in names):
                 right = (
-                    f"a figure of both is right: {', '.join(names[:6])}" if names else f"{file} has none of the run's"
+                    f"Known here: {', '.join(names[:6])}" if names else f"{file} and the run have no figure in common"
                 )
                 raise GpuemuError.one("--tolerance", None, "", f"'{pattern}'", right)
 
@@ -129,13 +129,13 @@ def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[l
     rows, factor = emulated_rows(result), scale(result.grid)
     code = result.program.code
     if len(launch.code) < len(rows):
-        right = f"{len(rows)}, those of the code that was emulated, are right"
+        right = f"expected {len(rows)}, as in the code that was emulated"
         raise GpuemuError.one(profile.file, launch.line, "Source", f"{len(launch.code)} instructions", right)
     found = []
     for row, instruction, theirs in zip(rows, code, launch.code[: len(rows)], strict=True):
         opcode = next((word for word in theirs.source.split() if not word.startswith("@")), "").rstrip(";")
         if opcode != instruction.opcode:
-            right = f"{instruction.opcode} at 0x{row.place} is right: emulate the cubin that was profiled"
+            right = f"expected {instruction.opcode} at 0x{row.place}; emulate the cubin that was profiled"
             raise GpuemuError.one(profile.file, theirs.line, "Source", f"'{theirs.source.strip()[:40]}'", right)
         for field, column in SOURCE_COLUMNS.items():
             text = theirs.columns.get(column, "")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 
-RIGHT = "what ncu --csv --page raw, details or source prints is right"
+RIGHT = "expected what ncu --csv --page raw, details or source prints"
 _NUMBER = re.compile(
     r"([-+]?(?:[1-9]\d{0,2}(?:,\d{3}){1,6}|\d{1,20})(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL
 )
@@ -85,7 +85,7 @@ class Profile:
             return None
         match = _NUMBER.fullmatch(text)
         if match is None:
-            right = "a number such as 1,985.94 is right, as ncu prints with LC_ALL=C"
+            right = "expected a number such as 1,985.94, as ncu prints with LC_ALL=C"
             raise GpuemuError.one(self.file, line, name, f"'{text[:40]}'", right)
         scaled = _UNIT.fullmatch(unit)
         scale = _PREFIX[scaled[1]] if scaled else 1
@@ -119,13 +119,13 @@ class Profile:
                 if launch.number == wanted:
                     return launch, 1
             numbers = [launch.number for launch in self.launches]
-            right = f"one of {', '.join(numbers[:8])}{', ...' if len(numbers) > 8 else ''} in {self.file} is right"
+            right = f"expected one of {', '.join(numbers[:8])}{', ...' if len(numbers) > 8 else ''} in {self.file}"
             raise GpuemuError.one("--launch", None, "", f"'{wanted}'", right)
         named = [launch for launch in self.launches if launch.name == kernel.rpartition("::")[2]]
         if not named:
             names = list(dict.fromkeys(launch.name for launch in self.launches))
             found = f"no launch of {kernel}"
-            right = f"of its kernels {', '.join(names[:6])}, --launch takes one by its ID"
+            right = f"expected a kernel of {', '.join(names[:6])}, or --launch with its ID"
             raise GpuemuError.one(self.file, self.launches[0].line, "Kernel Name", found, right)
         alike = [
             launch
@@ -135,7 +135,7 @@ class Profile:
         if not alike:
             first = named[0]
             found = f"{kernel} launched with grid {_extent(first.grid)} and block {_extent(first.block)}"
-            right = f"{_extent(grid)} and {_extent(block)}, which were emulated, are right: see --grid and --block"
+            right = f"expected {_extent(grid)} and {_extent(block)}, which were emulated; see --grid and --block"
             raise GpuemuError.one(self.file, first.line, "Grid Size", found, right)
         return alike[0], len(alike)
 
@@ -145,7 +145,7 @@ def read_profile(path: str) -> Profile:
     try:
         text = read_whole(path).decode("utf-8-sig", errors="replace")
     except OSError as error:
-        found = "no such file" if isinstance(error, FileNotFoundError) else "a file that cannot be read"
+        found = "no such file" if isinstance(error, FileNotFoundError) else "cannot read the file"
         raise GpuemuError.one(path, None, "", found, RIGHT) from None
     rows = list(_rows(text))
     for place, (line, row) in enumerate(rows):
@@ -194,7 +194,7 @@ def _whole(path: str, line: int, row: list[str], head: Sequence[str], head_line:
     while len(row) > len(head) and not row[-1]:  # some versions end a row with a comma
         row.pop()
     if len(row) != len(head):
-        right = f"{len(head)}, as in line {head_line}, are right"
+        right = f"expected {len(head)}, as in line {head_line}"
         raise GpuemuError.one(path, line, "", f"{len(row)} columns", right)
 
 
@@ -206,7 +206,7 @@ def _launch(path: str, line: int, cells: Mapping[str, str]) -> Launch:
 
 def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
     if not rows or rows[0][1][0].strip():
-        right = "the row of units is right, as ncu prints it below the header"
+        right = "expected the row of units, as ncu prints it below the header"
         raise GpuemuError.one(path, line + 1, "", "no row of units", right)
     _whole(path, *rows[0], head, line)
     units = dict(zip(head, rows[0][1], strict=True))
@@ -223,7 +223,7 @@ def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[s
 def _details(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
     for name in (*_DETAILS, "ID"):
         if name not in head:
-            right = "the details page without --print-summary has it"
+            right = "Print the details page without --print-summary"
             raise GpuemuError.one(path, line, name, "no such column", right)
     launches: dict[str, Launch] = {}
     rules = head.index("Rule Name") if "Rule Name" in head else len(head)
@@ -247,7 +247,7 @@ def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, .
             head = []
         elif _is_listing(row):
             if "Address" not in row:
-                right = "the page of machine code is right, as --print-source sass gives it"
+                right = "expected the page of machine code, as --print-source sass gives it"
                 raise GpuemuError.one(path, line, "Address", "no such column", right)
             head, head_line = row, line
         elif head:
@@ -269,7 +269,7 @@ def _read_extent(path: str, line: int, name: str, text: str) -> tuple[int, ...] 
         return None
     match = re.fullmatch(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?", text.strip())
     if match is None:
-        raise GpuemuError.one(path, line, name, f"'{text[:40]}'", "three sizes such as (128, 1, 1) are right")
+        raise GpuemuError.one(path, line, name, f"'{text[:40]}'", "expected three sizes such as (128, 1, 1)")
     return tuple(map(int, match.groups()))
 
 

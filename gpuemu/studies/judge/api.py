@@ -80,10 +80,10 @@ def _judge(
     options: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """As `judge`; `ended`: how often all processes had been ended when this was asked for. Later it starts none."""
-    _check("draws", draws, draws >= 1, "at least 1 is right")
-    _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "a number above 0 is right")
-    _check("seed", seed, seed is None or seed >= 0, "a whole number of at least 0 is right")
-    files = [path_text(one, "judge()", "the path of a file is right") for one in (kernel, against)]
+    _check("draws", draws, draws >= 1, "expected at least 1")
+    _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "expected a number above 0")
+    _check("seed", seed, seed is None or seed >= 0, "expected a whole number of at least 0")
+    files = [path_text(one, "judge()", "expected the path of a file") for one in (kernel, against)]
     drawn = secrets.randbelow(_SEEDS) if seed is None else seed
     task = Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options))
     try:

@@ -111,7 +111,7 @@ def _touched(content: bytes, file: str) -> RefusedError:
     """Buffers have no contents on the host: they are memory that nobody may touch."""
     line = next((f":{int(line)}" for name, line in _PLACE.findall(content) if os.fsdecode(name) == file), "")
     what = "found launch(...) reading or writing a buffer on the host"
-    right = "the host gets shapes and types; contents are for kernels alone"
+    right = "The host gets shapes and types; only kernels see the contents"
     return RefusedError(shown_in_a_line(f"{file}{line}: {what}; {right}"))
 
 

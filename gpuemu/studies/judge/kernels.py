@@ -107,7 +107,7 @@ def launches_of(
     """
     if Path(kernel).is_symlink() or not Path(kernel).is_file():
         found_there = "a symbolic link" if Path(kernel).is_symlink() else "no such file"
-        raise GpuemuError.one(kernel, None, "", found_there, "a file is right, which a candidate cannot make a link")
+        raise GpuemuError.one(kernel, None, "", found_there, "expected a regular file, not a link")
     if kernel.endswith(".py"):
         signatures = [_without_contents(given()) for given in draws]
         found, lacks = box.ask("launches", (kernel, arch, signatures), kernel, memory_bytes)
@@ -149,7 +149,7 @@ def _written(kernel: str) -> dict[str, Any]:
         sizes = tuple(int(part) for part in parts if len(part) <= _MOST_DIGITS)
         most = 1 if name == _WORDS[2] else 3
         if name not in _WORDS or not 0 < len(parts) <= most or len(sizes) < len(parts):
-            right = "// launch: grid=X[,Y[,Z]] block=X[,Y[,Z]] dynamic_shared_bytes=N is right"
+            right = "expected // launch: grid=X[,Y[,Z]] block=X[,Y[,Z]] dynamic_shared_bytes=N"
             raise GpuemuError.one(kernel, None, "// launch:", f"'{word[:80]}'", right)
         found[name] = sizes if most > 1 else sizes[0]
     return found
@@ -187,7 +187,7 @@ def _draw(
     file: str, cubins: Sequence[tuple[Cubin, bytes]], signature: Signature, launches: Any, scratch: Any
 ) -> JudgedDraw:
     if not 0 < len(_listed(launches)) <= _MOST_LAUNCHES:
-        raise GpuemuError.one(file, None, "launch", f"{len(launches)} launches", f"1 to {_MOST_LAUNCHES} are right")
+        raise GpuemuError.one(file, None, "launch", f"{len(launches)} launches", f"expected 1 to {_MOST_LAUNCHES}")
     memory = tuple(Scratch(_whole(one["bytes"], _MOST_BYTES), one["zeros"] is True) for one in _listed(scratch))
     if sum(one.size for one in memory) > _MOST_BYTES:
         raise _NoLaunchError

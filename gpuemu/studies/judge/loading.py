@@ -22,12 +22,12 @@ def not_loaded(function: DecodedFunction, arch: Architecture) -> str:
     if given is not None and own is not None:
         fits = given[1] == own[1] and int(given[2]) <= int(own[2])
         if not fits or (given[3] and given[2] != own[2]):
-            return f"code for {function.arch}, which {arch.chip} does not load; code for {arch.code_name} is right"
+            return f"code for {function.arch}, which {arch.chip} does not load (expected {arch.code_name})"
     if any(instruction.mnemonic == _CHANGES_REGISTERS for instruction in function.code):
         return ""
     operands = (operand for instruction in function.code for operand in instruction.operands)
     highest = max((int(number) for operand in operands for number in _REGISTER.findall(operand)), default=-1)
     if highest >= max(1, function.registers_per_thread):
         count = function.registers_per_thread
-        return f"code that uses register R{highest} and says that it has {count} of them; its own count is right"
+        return f"code that uses register R{highest} and says that it has {count} registers"
     return ""

@@ -83,7 +83,7 @@ class JudgedProblem:
             raise
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
-            raise ProblemError.one(self.file, None, function, found, "a problem that runs is right") from None
+            raise ProblemError.one(self.file, None, function, found, "Fix the problem file") from None
 
 
 def chance(*seeds: int) -> np.random.Generator:
@@ -104,19 +104,17 @@ def _names(file: str, changed: int) -> dict[str, Any]:
 def read_problem(file: str) -> JudgedProblem:
     """Read the file. Raises GpuemuError for one that lacks inputs or the reference."""
     if not Path(file).is_file():
-        raise GpuemuError.one(
-            file, None, "", "no such file", "a Python file with inputs(rng) and reference(...) is right"
-        )
+        raise GpuemuError.one(file, None, "", "no such file", "Give a Python file with inputs(rng) and reference(...)")
     try:
         names = _names(file, Path(file).stat().st_mtime_ns)
     except (GpuemuError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
         found = f"{type(error).__name__}: {error}"
-        raise GpuemuError.one(file, None, "", found, "a Python file that runs is right") from None
+        raise GpuemuError.one(file, None, "", found, "Fix the problem file") from None
     for name in ("inputs", "reference"):
         if not callable(names.get(name)):
-            raise GpuemuError.one(file, None, name, "no such function", "inputs(rng) and reference(...) are right")
+            raise GpuemuError.one(file, None, name, "no such function", "Define inputs(rng) and reference(...)")
     launch: dict[str, Any] = {k: names[k] for k in ("kernel", "grid", "block", "dynamic_shared_bytes") if k in names}
     return JudgedProblem(
         file,

@@ -100,7 +100,7 @@ def _folder() -> str:
         return os.getcwd()
     except FileNotFoundError:
         raise GpuemuError.one(
-            "judge()", None, "", "a working folder that is gone", "one that is there is right"
+            "judge()", None, "", "the working folder is gone", "Change to a folder that exists"
         ) from None
 
 

@@ -90,7 +90,7 @@ def parse_access(
     if (weighed := _TIMES.fullmatch(body)) is not None:
         times, body = int(weighed[1]), weighed[2].strip()
     if not times:
-        raise GpuemuError.one(*where, f"'{text}'", "an access made at least once is right")
+        raise GpuemuError.one(*where, f"'{text}'", "expected a count of at least 1")
     if "=" in body:
         return _written_out(text, body, times, tile, geometry, where)
     if (matrix := _MATRIX.fullmatch(body.lower())) is not None:
@@ -100,7 +100,9 @@ def parse_access(
     if name not in _NAMED:
         known = [*_NAMED, "ldmatrix.x4", "ldmatrix.x4.trans", "stmatrix.x4"]
         close = get_close_matches(name, known, 1)
-        right = f"did you mean '{close[0]}'?" if close else f"{', '.join(known)}, or LDS.32: row = ...; column = ..."
+        right = (
+            f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}, or LDS.32: row = ...; column = ..."
+        )
         raise GpuemuError.one(*where, f"'{text}'", right)
     return _named(text, name, bits, times, tile, where)
 
@@ -111,19 +113,19 @@ def _named(text: str, name: str, bits: str, times: int, tile: Tile, where: Where
         default = 8 * tile.element_bytes * (2 if default else 1)
     width = int(bits) if bits.isdecimal() else 0 if bits else default
     if width not in _OPS_OF_BITS:
-        raise GpuemuError.one(*where, f"'{text}'", f"{', '.join(map(str, _OPS_OF_BITS))} bits are right")
+        raise GpuemuError.one(*where, f"'{text}'", f"expected {', '.join(map(str, _OPS_OF_BITS))} bits")
     size, rest = divmod(width // 8, tile.element_bytes)
     if rest:
-        right = f"whole elements of {8 * tile.element_bytes} bits are right"
+        right = f"expected whole elements of {8 * tile.element_bytes} bits"
         raise GpuemuError.one(*where, f"'{text}', {width} bits a lane", right)
     vectors, rest = divmod(tile.columns, size)
     if rest:
-        right = f"a row of whole vectors is right; the tile has {tile.columns} columns"
+        right = f"expected a row of whole vectors; the tile has {tile.columns} columns"
         raise GpuemuError.one(*where, f"'{text}', vectors of {size} elements", right)
     item = np.arange(tile.rows * vectors)
     if bound:
         if tile.rows % 8 or vectors % 4:
-            right = f"a tile of whole blocks of 8 rows by {4 * size} columns is right"
+            right = f"expected a tile of whole blocks of 8 rows by {4 * size} columns"
             raise GpuemuError.one(*where, f"'{text}' on {tile.rows}x{tile.columns}", right)
         block, lane = np.divmod(item, LANES)
         down, across = np.divmod(block, vectors // 4)
@@ -148,11 +150,11 @@ def as_warps(items: IntArray) -> tuple[IntArray, BoolArray]:
 def _matrices(text: str, op: str, times: int, tile: Tile, geometry: BankGeometry, where: Where) -> TileAccess:
     kind, matrices = parse_op(op)
     if ".T" in op and tile.element_bytes != 2:
-        raise GpuemuError.one(*where, f"'{text}' of {tile.element}", "only 16-bit elements can be transposed")
+        raise GpuemuError.one(*where, f"'{text}' for {tile.element}", "Only 16-bit elements can be transposed")
     size = geometry.matrix_row_bytes // tile.element_bytes
     high, wide = MATRIX_ROWS * min(matrices, 2), size * max(1, matrices // 2)
     if tile.rows % high or tile.columns % wide:
-        right = f"a tile of whole blocks of {high} rows by {wide} columns is right"
+        right = f"expected a tile of whole blocks of {high} rows by {wide} columns"
         raise GpuemuError.one(*where, f"'{text}' on {tile.rows}x{tile.columns}", right)
     lane = np.arange(LANES) % (MATRIX_ROWS * matrices)  # lanes beyond the matrices give no address
     in_block = (lane % high) * tile.columns + lane // high * size
@@ -168,15 +170,15 @@ def _written_out(text: str, body: str, times: int, tile: Tile, geometry: BankGeo
     for part in filter(None, map(str.strip, rest.split(";"))):
         name, equals, text_of = (piece.strip() for piece in part.partition("="))
         if not equals or name not in ("row", "column", "steps", "active") or name in parts:
-            right = "INSTRUCTION: row = ...; column = ...; steps = ...; active = ... is right"
+            right = "expected INSTRUCTION: row = ...; column = ...; steps = ...; active = ..."
             raise GpuemuError.one(*where, f"'{part}'", right)
         parts[name] = text_of
     if "row" not in parts or "column" not in parts:
-        raise GpuemuError.one(*where, f"'{text}'", "row = ... and column = ... are right")
+        raise GpuemuError.one(*where, f"'{text}'", "expected row = ... and column = ...")
     fixed = {"rows": tile.rows, "columns": tile.columns}
     steps = int(compile_expression(parts.get("steps", "1"), list(fixed), where=where).evaluate(fixed))
     if not 0 < steps <= MOST_STEPS:
-        raise GpuemuError.one(*where, f"{steps} steps", f"1 to {MOST_STEPS} are right")
+        raise GpuemuError.one(*where, f"{steps} steps", f"expected 1 to {MOST_STEPS}")
     names = {"lane": np.arange(LANES)[None], "step": np.arange(steps)[:, None]}
     names["thread"] = LANES * names["step"] + names["lane"]
     used: set[str] = set()
@@ -191,13 +193,13 @@ def _written_out(text: str, body: str, times: int, tile: Tile, geometry: BankGeo
     active = active & (geometry.group_of_lane(kind, width) >= 0)
     size, left_over = divmod(geometry.access_bytes(kind, width), tile.element_bytes)
     if left_over:
-        raise GpuemuError.one(*where, f"'{op.strip()}'", f"whole elements of {tile.element_bytes} bytes are right")
+        raise GpuemuError.one(*where, f"'{op.strip()}'", f"expected whole elements of {tile.element_bytes} bytes")
     wrong = active & ((row < 0) | (row >= tile.rows) | (column < 0) | (column > tile.columns - size))
     if wrong.any():
         step, lane = np.argwhere(wrong)[0].tolist()
         vector = "" if size == 1 else f" and the {size - 1} elements after it"
         found = f"row {row[step, lane]}, column {column[step, lane]}{vector} in lane {lane} of step {step}"
-        raise GpuemuError.one(*where, found, f"places in the tile of {tile.rows}x{tile.columns} are right")
+        raise GpuemuError.one(*where, found, f"expected places in the tile of {tile.rows}x{tile.columns}")
     first = np.where(active, row * tile.columns + column, 0)
     any_thread = "thread" in used and not used & {"lane", "step"} and not kind.is_matrix
     return TileAccess(text, op.strip(), kind, width, first, active, times, any_thread)

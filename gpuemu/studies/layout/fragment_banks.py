@@ -65,7 +65,7 @@ def _addresses(
 ) -> IntArray:
     tile = Tile(ROWS, pitch, _ELEMENT[element_bits])
     if int(column.max()) >= pitch:
-        right = f"at least the {int(column.max()) + 1} elements of a row are right"
+        right = f"expected at least the {int(column.max()) + 1} elements of a row"
         raise GpuemuError.one("gpuemu fragment", None, "--pitch", str(pitch), right)
     return np.asarray(layout(tile).places(tile)[row * pitch + column] * tile.element_bytes)
 
@@ -81,7 +81,7 @@ def _of_registers(
     every = _addresses(row.astype(np.int64), column.astype(np.int64), part.element_bits, pitch, layout)
     addresses = every[..., 0]
     if (np.diff(every, axis=-1) != part.element_bits // 8).any():
-        right = f"a layout that keeps {part.elements_per_register} elements together is right"
+        right = f"expected a layout that keeps {part.elements_per_register} elements together"
         raise GpuemuError.one("gpuemu fragment", None, "--layout", "elements of a register apart", right)
     active = np.ones_like(addresses, np.bool_)
     counts = count(geometry, AccessKind.LOAD, _WORD_BITS, addresses, active, where="gpuemu fragment")

@@ -149,14 +149,14 @@ def search(
     tile = tile if isinstance(tile, Tile) else Tile.parse(tile, where=(where, None, "tile"))
     limit = None if isinstance(arch, BankGeometry) else int(arch.shared_memory.max_bytes_per_cta)
     if limit is not None and tile.bytes > limit:
-        right = f"a CTA has {limit} bytes of shared memory"
+        right = f"expected at most {limit} bytes, the shared memory of a CTA"
         raise GpuemuError.one(where, None, "tile", f"{tile}, {tile.bytes} bytes", right)
     parsed = tuple(
         a if isinstance(a, TileAccess) else parse_access(a, tile, geometry, where=(where, None, "access"))
         for a in accesses
     )
     if not parsed:
-        raise GpuemuError.one(where, None, "access", "none", "at least one access is right, such as copy-in:128")
+        raise GpuemuError.one(where, None, "access", "there is no access", "Give at least one, such as copy-in:128")
     counting = _Counting(geometry, tile, parsed, limit)
     threads = _block(parsed, threads, where)
     layouts = list(every_layout(tile, geometry, threads))
@@ -164,7 +164,7 @@ def search(
     with Workers(counting, jobs) as workers:
         found = [candidate for batch in workers.outcomes(batches) for candidate in batch]
     if not found:
-        right = "lanes whose vectors start at multiples of their width are right"
+        right = "expected lanes whose vectors start at multiples of their width"
         raise GpuemuError.one(where, None, "access", "vectors that no layout leaves whole and aligned", right)
     found.sort(key=lambda c: (c.cost, c.layout.preference()))
     rank: dict[tuple[int, int, int], int] = {}
@@ -187,7 +187,7 @@ def _block(accesses: Sequence[TileAccess], threads: int | None, where: str) -> i
     if threads is None:
         return min(work, MOST_THREADS)
     if not 0 < threads <= MOST_THREADS or threads % LANES:
-        right = f"a multiple of {LANES} up to {MOST_THREADS} is right"
+        right = f"expected a multiple of {LANES} up to {MOST_THREADS}"
         raise GpuemuError.one(where, None, "threads", str(threads), right)
     return threads if work else 0
 

@@ -26,8 +26,8 @@ from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Layout, Paddin
 from gpuemu.studies.layout.tile import Tile
 
 KNOWN = (
-    "plain, Swizzle<B,M,S>, the same with :bytes, pad:8, pad:8/64, diagonal:1, diagonal:8/2, tma:none, tma:32, tma:64, "
-    "tma:128, virtual:4 or virtual:4/256 is right"
+    "expected plain, Swizzle<B,M,S>, the same with :bytes, pad:8, pad:8/64, diagonal:1, diagonal:8/2, tma:none, "
+    "tma:32, tma:64, tma:128, virtual:4 or virtual:4/256"
 )
 _SWIZZLE = re.compile(r"(swizzle|Swizzle)<\s*(-?\d+)\s*,\s*(-?\d+)\s*,\s*(-?\d+)\s*>(:bytes)?")
 _PADDING = re.compile(r"pad:(\d+)(?:/(\d+))?")
@@ -47,12 +47,12 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
         bits, base, shift = int(match[2]), int(match[3]), int(match[4])
         if match[1] == "swizzle":
             name = f"Swizzle<{base},{shift},{bits}>{match[5] or ''}"
-            raise refuse(f"'{text}'", f"CuTe's order, Swizzle<B,M,S>, is right: {name} if <S,B,M> was meant")
+            raise refuse(f"'{text}'", f"expected CuTe's order, Swizzle<B,M,S>; did you mean {name}?")
         if match[5]:
             base -= tile.element_bytes.bit_length() - 1
         highest = max(base + bits, base + bits + shift, base + bits - shift)
         if bits < 1 or base < 0 or shift == 0 or highest > tile.index_bits:
-            right = f"B of at least 1, M of at least 0 and bits of the tile's {tile.index_bits} are right"
+            right = f"expected B of at least 1, M of at least 0 and bits of the tile's {tile.index_bits}"
             raise refuse(f"'{text}' for {tile}", right)
         return Swizzle(bits, base, shift)
     if match := _PADDING.fullmatch(text.strip()):
@@ -63,19 +63,19 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
     if match := _DIAGONAL.fullmatch(text.strip()):
         elements, every = int(match[1]), int(match[2] or 1)
         if not 0 < elements < tile.columns or every < 1 or every & (every - 1):
-            right = f"1 to {tile.columns - 1} columns after a power of two of rows are right"
+            right = f"expected 1 to {tile.columns - 1} columns after a power of two of rows"
             raise refuse(f"'{text}' for {tile}", right)
         return Diagonal(elements, every)
     if text.startswith("tma:") and text[4:] in MODES:
         boxes = Boxes(MODES[text[4:]])
         if tile.columns * tile.element_bytes % boxes.line_bytes:
-            right = f"rows of a multiple of {boxes.line_bytes} bytes are right"
+            right = f"expected rows of a multiple of {boxes.line_bytes} bytes"
             raise refuse(f"'{text}' for {tile}, rows of {tile.columns * tile.element_bytes} bytes", right)
         return boxes
     if match := _VIRTUAL.fullmatch(text.strip()):
         factor, block = int(match[1]), int(match[2] or threads)
         if factor < 1 or block % factor:
-            raise refuse(f"'{text}', {factor} of a block of {block}", "a factor that divides the block is right")
+            raise refuse(f"'{text}', {factor} of a block of {block}", "expected a factor that divides the block")
         return VirtualThreads(factor, block)
     raise refuse(f"'{text}'", KNOWN)
 
@@ -95,7 +95,7 @@ class Row:
 def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> list[Row]:
     """A row for each thread, which has `vector` neighbouring elements. Raises GpuemuError."""
     if vector < 1 or tile.columns % vector:
-        right = f"a number that divides {tile.columns} is right"
+        right = f"expected a number that divides {tile.columns}"
         raise GpuemuError.one("gpuemu layout", None, "--vector", str(vector), right)
     thread = np.arange(tile.elements // vector)
     works_as = layout.works_as(thread) if isinstance(layout, VirtualThreads) else thread

@@ -34,7 +34,7 @@ class Tile:
         """Read a text such as 128x64:f16 (rows, columns, element). Raises GpuemuError."""
         match = _FORM.fullmatch(str(text).strip().lower())
         if match is None or match[3] not in ELEMENT_BYTES or not int(match[1]) or not int(match[2]):
-            right = f"ROWSxCOLUMNS:ELEMENT such as 128x64:f16 is right; elements are {', '.join(ELEMENT_BYTES)}"
+            right = f"expected ROWSxCOLUMNS:ELEMENT such as 128x64:f16; elements are {', '.join(ELEMENT_BYTES)}"
             raise GpuemuError.one(*where, f"'{text}'", right)
         return cls(int(match[1]), int(match[2]), match[3])
 

@@ -61,11 +61,11 @@ def as_space(configurations: Any) -> Space:
     if isinstance(configurations, str | os.PathLike):
         return TritonProgram(os.fspath(configurations))
     if not isinstance(configurations, Iterable):
-        right = "configurations, or the path of a Triton program, are right"
+        right = "expected configurations, or the path of a Triton program"
         raise GpuemuError.one("rank()", None, "configurations", describe(configurations), right)
     listed = tuple(as_configuration(one, number) for number, one in enumerate(configurations))
     if not listed:
-        raise GpuemuError.one("rank()", None, "configurations", "none", "at least one is right")
+        raise GpuemuError.one("rank()", None, "configurations", "there is none", "Give at least one")
     return Listed(listed)
 
 
@@ -82,7 +82,7 @@ def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> 
         having = [one for one in among if product(chip, one.chips)]
         if not having:
             known = ", ".join(sorted(name for one in among for name in one.chips))
-            raise GpuemuError.one("--chip", None, "", f"'{chip}'", f"one of {known} is right")
+            raise GpuemuError.one("--chip", None, "", f"unknown chip '{chip}'", f"Known: {known}")
         found.append(having[0].with_overrides({"chip": chip}))
     return tuple(found)
 
@@ -94,7 +94,7 @@ def rank_space(
     """See `rank`."""
     chips = [one.chip for one in archs]
     if len(set(chips)) < len(chips):
-        raise GpuemuError.one("rank()", None, "chips", "a chip twice", "each once is right")
+        raise GpuemuError.one("rank()", None, "chips", "a chip is given twice", "Give each once")
     labels = [space.values(arch) for arch in archs]
     # Tasks share the list of limits: each sees what is known when it begins.
     limits = [math.inf] * len(archs)

@@ -60,13 +60,14 @@ def as_configuration(given: Any, number: int) -> Configuration:
         return given
     known = [f.name for f in fields(Configuration)]
     if not isinstance(given, Mapping):
-        right = f"a gpuemu.Configuration, or a mapping of {', '.join(known)}, is right"
+        right = f"expected a gpuemu.Configuration, or a mapping of {', '.join(known)}"
         raise GpuemuError.one("rank()", None, f"configuration {number}", type(given).__name__, right)
     words: dict[str, Any] = {("path" if name in ("cubin", "file") else name): value for name, value in given.items()}
     unknown = [name for name in words if name not in known]
     if unknown or "path" not in words:
-        found = f"'{unknown[0]}'" if unknown else "no path"
-        raise GpuemuError.one("rank()", None, f"configuration {number}", found, f"of {', '.join(known)} path is needed")
+        found = f"unknown name '{unknown[0]}'" if unknown else "there is no path"
+        right = f"Known names: {', '.join(known)}; only path is required"
+        raise GpuemuError.one("rank()", None, f"configuration {number}", found, right)
     if isinstance(words["path"], bytearray | memoryview):
         words["path"] = bytes(words["path"])
     return Configuration(**words)

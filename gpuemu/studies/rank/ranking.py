@@ -68,7 +68,7 @@ class Ranking:
         """The rows of a chip, by default the first. Raises GpuemuError for another one's name."""
         wanted = self.chips[0] if chip is None else chip
         if wanted not in self.chips:
-            raise GpuemuError.one("ranking", None, "chip", f"'{chip}'", f"one of {', '.join(self.chips)} is right")
+            raise GpuemuError.one("ranking", None, "chip", f"'{chip}'", f"expected one of {', '.join(self.chips)}")
         return [row for row in self.rows if row.chip == wanted]
 
     @property
@@ -76,8 +76,8 @@ class Ranking:
         """The fastest on the first chip. Raises GpuemuError where none runs."""
         rows = self.on()
         if not rows:
-            found = f"no configuration that {self.chips[0]} runs"
-            raise GpuemuError.one("ranking", None, "", found, "one that fits is right; refused says why each does not")
+            found = f"no configuration runs on {self.chips[0]}"
+            raise GpuemuError.one("ranking", None, "", found, "The field refused says why none fits")
         return rows[0]
 
     def records(self) -> list[dict[str, Any]]:

@@ -87,5 +87,5 @@ def spanned(varied: Sequence[tuple[str, Sequence[Any]]]) -> list[dict[str, Any]]
     """Every combination of values, the last name's changing fastest; none without names."""
     names = [name for name, _ in varied]
     if len(set(names)) < len(names):
-        raise GpuemuError.one("--vary", None, "", "a name twice", "each name once is right")
+        raise GpuemuError.one("--vary", None, "", "a name is given twice", "Give each name once")
     return [dict(zip(names, chosen, strict=True)) for chosen in product(*(v for _, v in varied))] if varied else []

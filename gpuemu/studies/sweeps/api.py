@@ -56,7 +56,7 @@ def sweep(
         tuple(_settings(point, f"points[{n}]") for n, point in enumerate(points or ())),
     )  # fmt: skip
     if vary and points is not None:
-        raise GpuemuError.one(_WHERE, None, "points", "both vary and points", "one of the two is right")
+        raise GpuemuError.one(_WHERE, None, "points", "both vary and points are given", "Give one of the two")
     check_places(jobs, cluster)
     planned = plan(study)
     with Store(store) as results:
@@ -67,9 +67,9 @@ def sweep(
 def check_places(jobs: int | None, cluster: str | None) -> None:
     """Raise GpuemuError if points cannot run there."""
     if jobs is not None and jobs < 1:
-        raise GpuemuError.one("--jobs", None, "", str(jobs), "a whole number of at least 1 is right")
+        raise GpuemuError.one("--jobs", None, "", str(jobs), "expected a whole number of at least 1")
     if jobs is not None and cluster is not None:
-        raise GpuemuError.one("--jobs", None, "", "--jobs with --cluster", "one of the two is right")
+        raise GpuemuError.one("--jobs", None, "", "--cluster is given as well", "Use one of the two")
     if cluster is not None:
         from gpuemu.studies.dask_cluster import check_cluster
 
@@ -78,7 +78,7 @@ def check_places(jobs: int | None, cluster: str | None) -> None:
 
 def _settings(values: Mapping[str, Any], where: str) -> tuple[Setting, ...]:
     if not isinstance(values, Mapping):
-        right = "a mapping of dotted names to values is right"
+        right = "expected a mapping of dotted names to values"
         raise GpuemuError.one(_WHERE, None, where, describe(values), right)
     return tuple(Setting(str(n), plain(value), _WHERE, None, f"{where}.{n}") for n, value in values.items())
 

@@ -12,7 +12,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.extras import install
 from gpuemu.studies.sweeps.results import Record
 
-EXTRA = f"{install('sweep')} brings it"
+EXTRA = f"Install it with {install('sweep')}"
 
 
 def as_csv(found: list[Record]) -> bytes:

@@ -60,7 +60,7 @@ def plan(study: Study) -> PlannedSweep:
     """Work out the points. Raises GpuemuError with every value that cannot be run."""
     study.check()
     if not study.traces:
-        raise GpuemuError.one("gpuemu sweep", None, "", "no trace", "the name or path of at least one is right")
+        raise GpuemuError.one("gpuemu sweep", None, "", "there is no trace", "Give the name or path of at least one")
     sources, archs, pairs = _pairs(study)
     _check_layout(study, [sources[number] for number in dict.fromkeys(pair.source for pair in pairs)])
     hardware = [Hardware(arch, study, f", on {arch.name}" if len(archs) > 1 else "") for arch in archs]
@@ -154,12 +154,12 @@ def _check_layout(study: Study, sources: Iterable[Source]) -> None:
             if number not in source.layout:
                 close = get_close_matches(number, source.layout, 1)
                 known = ", ".join(LAYOUT + name for name in source.layout)
-                right = f"did you mean '{LAYOUT}{close[0]}'?" if close else f"its names are: {known or 'none'}"
+                right = f"Did you mean '{LAYOUT}{close[0]}'?" if close else f"Known names: {known or 'none'}"
                 problems[setting.problem(f"a name that the layout of {source.label} does not have", right)] = None
         named.add(number)
         value = setting.value
         if isinstance(value, bool) or not isinstance(plain(value), int) or abs(value) >> _LAYOUT_BITS:
-            problems[setting.problem(describe(value), "a whole number of at most 63 bits is right")] = None
+            problems[setting.problem(describe(value), "expected a whole number of at most 63 bits")] = None
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:

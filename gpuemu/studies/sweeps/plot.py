@@ -44,7 +44,7 @@ def check_plot(path: Path) -> None:
     """Raise GpuemuError if there is no such format, or no matplotlib."""
     if ending(path) not in ENDINGS:
         found = f"the ending '{path.suffix}'" if path.suffix else "no ending"
-        raise GpuemuError.one(str(path), None, "", found, f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} is right")
+        raise GpuemuError.one(str(path), None, "", found, f"expected {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     if find_spec("matplotlib") is None:
         raise GpuemuError.one("--plot", None, "", "no matplotlib here", EXTRA)
 
@@ -54,7 +54,7 @@ def draw(found: list[Record], varied: Sequence[str], path: Path) -> None:
     check_plot(path)
     measured = [record for record in found if record["status"] == OK]
     if not measured:
-        raise GpuemuError.one(str(path), None, "", "no point that ran", "at least one is right for a plot")
+        raise GpuemuError.one(str(path), None, "", "no point ran", "A plot needs at least one")
     import matplotlib as mpl
 
     form, drawn = ending(path), BytesIO()

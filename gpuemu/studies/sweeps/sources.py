@@ -92,7 +92,7 @@ def _text_digest(text: str) -> str:
 def refuse_machine_code(path: str) -> None:
     """Raise GpuemuError for a kernel in the place of a trace."""
     if is_machine_code(path):
-        right = "a trace of it is right, as gpuemu trace records one"
+        right = "Record a trace of it with gpuemu trace"
         raise GpuemuError.one(path, None, "", "machine code", right)
 
 

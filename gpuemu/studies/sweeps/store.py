@@ -25,7 +25,7 @@ _OURS = 0x67707573
 """What the file's header says that it is, for sqlite's `application_id`."""
 _TABLE = """create table results
     (key text primary key, point text, numbers text, error text, final integer, sum integer)"""
-_RIGHT = "a file that gpuemu sweep wrote, or none, is right"
+_RIGHT = "Choose a file that gpuemu sweep wrote, or a new one"
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises; the second where the name that it complains of is damaged itself."""
 _COMMIT_S = 0.2
@@ -73,7 +73,7 @@ class Store:
             raise self._refused(error) from None
 
     def _refused(self, error: Exception) -> GpuemuError:
-        found, right = str(error), "a file that can be written is right"
+        found, right = str(error), "expected a file that can be written"
         if any(words in found for words in ("not a database", "malformed", "no such")):
             found, right = "something else than results of a sweep, or a damaged file", _RIGHT
         return GpuemuError.one(str(self._path), None, "", found, right)

@@ -27,8 +27,8 @@ VARY = "--vary"
 LAYOUT = "layout."
 """Names of the layout begin so; the others are the architecture's."""
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
-_VARY_RIGHT = "name=value,value,..., such as shared_memory.banks=16,32,64, is right"
-_VALUES_RIGHT = "values, or a range such as 1..8 or 128..144..4, are right"
+_VARY_RIGHT = "expected name=value,value,..., such as shared_memory.banks=16,32,64"
+_VALUES_RIGHT = "expected values, or a range such as 1..8 or 128..144..4"
 
 
 class Setting(NamedTuple):
@@ -98,16 +98,16 @@ class Study:
         seen: set[str] = set()
         for axis in self.axes:
             if axis.name in seen:
-                problems.append(axis.settings[0].problem("the name a second time", "one list of values is right"))
+                problems.append(axis.settings[0].problem("the name is given twice", "Give it one list of values"))
             seen.add(axis.name)
         for name in self.varied:
             if name in fixed:
-                problems.append(fixed[name].problem("a name that is varied as well", "one of the two is right"))
+                problems.append(fixed[name].problem("the name is varied as well", "Set it or vary it, not both"))
         runs = max(1, len(self.archs)) * len(self.traces)
         points = runs * (len(self.listed) or prod(len(axis.settings) for axis in self.axes))
         if points > MAX_POINTS:
             file = self.axes[0].settings[0].file if self.axes else "points"
-            problems.append(Problem(file, None, "", f"{points:,} points", f"up to {MAX_POINTS:,} are right"))
+            problems.append(Problem(file, None, "", f"{points:,} points", f"expected at most {MAX_POINTS:,}"))
         if problems:
             raise GpuemuError(problems)
 
@@ -134,9 +134,9 @@ def axis(name: str, values: object, where: Setting) -> Axis:
         if isinstance(value, Mapping) or value is None:
             problems.append(where.problem(strict_yaml.describe(value), _VALUES_RIGHT))
         elif repr(value) in settings:
-            problems.append(where.problem(f"{strict_yaml.describe(value)} a second time", "each value once is right"))
+            problems.append(where.problem(f"{strict_yaml.describe(value)} appears twice", "Give each value once"))
         elif len(settings) == MAX_POINTS:
-            problems.append(where.problem(f"more than {MAX_POINTS:,} values", f"up to {MAX_POINTS:,} are right"))
+            problems.append(where.problem(f"more than {MAX_POINTS:,} values", f"expected at most {MAX_POINTS:,}"))
             break
         if len(problems) > MOST_PROBLEMS:
             break
@@ -163,7 +163,7 @@ def named(things: object, kind: type[Trace] | type[Architecture]) -> tuple[Named
         elif isinstance(thing, str | os.PathLike):
             found.append(Named(os.fspath(thing), os.fspath(thing)))
         else:
-            right = f"a name, a path, or {'an' if kind is Architecture else 'a'} {kind.__name__} is right"
+            right = f"expected a name, a path, or {'an' if kind is Architecture else 'a'} {kind.__name__}"
             raise GpuemuError.one("sweep()", None, "", strict_yaml.describe(thing), right)
     return tuple(found)
 
@@ -177,6 +177,6 @@ def _written_out(values: list[Any], where: Setting) -> Iterator[Any]:
         first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
         if last < first or step < 1 or (last - first) // step >= MAX_POINTS:
             raise GpuemuError(
-                [where.problem(f"the range {value}", "a range from the lower value to the higher is right")]
+                [where.problem(f"the range {value}", "expected a range from the lower value to the higher")]
             )
         yield from range(first, last + 1, step)

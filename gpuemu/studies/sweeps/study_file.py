@@ -25,9 +25,9 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.studies.sweeps.study import Axis, Named, Setting, Study, axis
 
 _KEYS = ("gpuemu_study", "about", "traces", "arch", "set", "vary", "points")
-_NAMES = "a mapping of dotted names to values, such as {shared_memory.banks: 64}, is right"
-_TRACES = "the name of a shipped trace, the path of one relative to this file, or a list of these is right"
-_ARCHS = "the name of a shipped architecture, the path of a file relative to this one, or a list of these is right"
+_NAMES = "expected a mapping of dotted names to values, such as {shared_memory.banks: 64}"
+_TRACES = "expected the name of a shipped trace, the path of one relative to this file, or a list of these"
+_ARCHS = "expected the name of a shipped architecture, the path of a file relative to this one, or a list of these"
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
@@ -47,22 +47,22 @@ class _Reader:
     def study(self) -> Study:
         content = self._document.value
         if not isinstance(content, dict):
-            self._refuse((), strict_yaml.describe(content), "a mapping with gpuemu_study and vary or points is right")
+            self._refuse((), strict_yaml.describe(content), "expected a mapping with gpuemu_study and vary or points")
             raise GpuemuError(self._problems)
         for key in content:
             if key not in _KEYS:
                 close = get_close_matches(str(key), _KEYS, 1)
-                right = f"did you mean '{close[0]}'?" if close else f"the keys here are {', '.join(_KEYS)}"
-                self._refuse((key,), "an unknown key", right)
+                right = f"Did you mean '{close[0]}'?" if close else f"Keys here: {', '.join(_KEYS)}"
+                self._refuse((key,), "unknown key", right)
         version = content.get("gpuemu_study")
         if isinstance(version, bool) or version != 1:
-            right = "1, the version of this form, is right"
+            right = "expected 1, the version of this form"
             self._refuse(("gpuemu_study",), strict_yaml.describe(version), right)
         if not isinstance(content.get("about", ""), str):
-            self._refuse(("about",), strict_yaml.describe(content["about"]), "a sentence about the study is right")
+            self._refuse(("about",), strict_yaml.describe(content["about"]), "expected a sentence about the study")
         if ("vary" in content) == ("points" in content):
             found = "both vary and points" if "vary" in content else "neither vary nor points"
-            self._refuse(("points",) if "points" in content else (), found, "one of the two is right")
+            self._refuse(("points",) if "points" in content else (), found, "Give one of the two")
         study = Study(
             self._names(content, "traces", "traces", _TRACES), self._names(content, "arch", "configs", _ARCHS),
             self._settings(("set",), content.get("set", {})), self._axes(content), self._points(content),
@@ -97,7 +97,7 @@ class _Reader:
         settings = []
         for name, value in content.items():
             if isinstance(value, dict):
-                self._refuse((*place, name), "a section", "the whole name, such as shared_memory.banks, is right")
+                self._refuse((*place, name), "this is a section", "Write the whole name, such as shared_memory.banks")
                 continue
             settings.append(self._at((*place, name), name, value))
         return tuple(settings)
@@ -123,6 +123,6 @@ class _Reader:
             return ()
         points = content["points"]
         if not isinstance(points, list) or not points:
-            self._refuse(("points",), strict_yaml.describe(points), f"a list of points is right, each {_NAMES}")
+            self._refuse(("points",), strict_yaml.describe(points), f"expected a list of points, each {_NAMES}")
             return ()
         return tuple(self._settings(("points", n), point) for n, point in enumerate(points))

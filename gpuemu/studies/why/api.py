@@ -146,11 +146,11 @@ def why(
     loaded = as_trace(trace, None if hardware is None else hardware.name, where=_WHERE)
     hardware = hardware or load_arch(loaded.arch)
     if by not in ("instruction", "line", None):
-        raise GpuemuError.one(_WHERE, None, "by", repr(by), '"instruction" or "line" is right')
+        raise GpuemuError.one(_WHERE, None, "by", repr(by), 'expected "instruction" or "line"')
     lines = any(instruction.source for instruction in loaded.code)
     by = by or ("line" if lines else "instruction")
     if by == "line" and not lines:
-        right = "machine code with lines is right: a .cu, or a .cubin compiled with -lineinfo"
+        right = "expected machine code with lines: a .cu, or a .cubin compiled with -lineinfo"
         raise GpuemuError.one(loaded.file, None, "", "no source lines for --by line", right)
     base = Timing(loaded, hardware).result(NOTHING)
     wanted = tuple(dict.fromkeys(only))
@@ -218,8 +218,8 @@ def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: lis
     for name in wanted:
         if name not in known:
             close = get_close_matches(name, known, 1)
-            right = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(known)} is right"
-            raise GpuemuError.one("--only", None, "", f"the unknown cause '{name}'", right)
+            right = f"Did you mean '{close[0]}'?" if close else f"Known causes: {', '.join(known)}"
+            raise GpuemuError.one("--only", None, "", f"unknown cause '{name}'", right)
     chosen = [known[name] for name in wanted]
     edit = NOTHING
     for cause in chosen:

@@ -34,7 +34,7 @@ def deeper(program: Program, rings: Rings, further: int) -> Program:
     except _Irregular:
         found = "mbarriers that are not used in turns"
         raise GpuemuError.one(
-            "gpuemu why", None, "stages", found, "a ring whose stages follow each other is right"
+            "gpuemu why", None, "stages", found, "expected a ring whose stages follow each other"
         ) from None
 
 

@@ -41,9 +41,11 @@ def listed(path: Path, label: str, kernel: str | None) -> tuple[Path, str]:
     more = len(chosen or files) - len(names)
     choice = ", ".join(names) + (f" and {more} more" if more else "")
     found = (
-        f"{len(files)} kernels" if kernel is None else f"{len(chosen) or 'no'} '{kernel}' among {len(files)} kernels"
+        f"the list has {len(files)} kernels"
+        if kernel is None
+        else f"{len(chosen) or 'no'} kernels of {len(files)} are called '{kernel}'"
     )
-    raise GpuemuError.one(label, None, "", found, f"one of its files is right, itself or as --kernel: {choice}")
+    raise GpuemuError.one(label, None, "", found, f"Choose one: --kernel with a file or a kernel name of {choice}")
 
 
 def _files(path: Path, label: str) -> list[tuple[int, str]]:
@@ -54,12 +56,14 @@ def _files(path: Path, label: str) -> list[tuple[int, str]]:
         if is_traceg(text) and "\0" not in text:
             found.append((number, text))
         elif not _COPY.match(text):
-            right = "kernel-1.traceg, kernel-1.traceg.xz or MemcpyHtoD,0x7f0000000000,4096 is right"
+            right = "expected kernel-1.traceg, kernel-1.traceg.xz or MemcpyHtoD,0x7f0000000000,4096"
             raise GpuemuError.one(label, number, "", f"'{text[:60]}'", right)
         if len(found) > MOST_KERNELS:
-            raise GpuemuError.one(label, number, "", f"more than {MOST_KERNELS} kernels", "so many are right")
+            raise GpuemuError.one(
+                label, number, "", f"more than {MOST_KERNELS} kernels", f"A list may have up to {MOST_KERNELS}"
+            )
     if not found:
-        raise GpuemuError.one(label, None, "", "no kernel", "a list that names a .traceg file is right")
+        raise GpuemuError.one(label, None, "", "the list has no kernel", "Add a line with the name of a .traceg file")
     return found
 
 
@@ -68,7 +72,9 @@ def _file(path: Path, label: str, number: int, name: str) -> tuple[Path, str]:
     for there in (name, name + PACKED if not name.endswith(PACKED) else name.removesuffix(PACKED)):
         if resources.is_file(path.parent / there):
             return path.parent / there, os.path.join(os.path.dirname(label), there)
-    raise GpuemuError.one(label, number, "", f"no file '{name}' beside the list", "the files that it names are right")
+    raise GpuemuError.one(
+        label, number, "", f"there is no file '{name}' beside the list", "Put the file there, or remove the line"
+    )
 
 
 def _name(path: Path, label: str, number: int, name: str) -> str:

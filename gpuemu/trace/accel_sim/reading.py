@@ -89,23 +89,23 @@ class _Reader:
             if words == ["#BEGIN_TB"]:
                 self._cta(ctas)
             elif not line.startswith("#") or words == ["#END_TB"]:
-                self._cursor.refuse("", shown(line), "#BEGIN_TB is right between CTAs")
+                self._cursor.refuse("", shown(line), "expected #BEGIN_TB between CTAs")
             line = self._cursor.next()
         if not self._warps:
-            self._cursor.refuse("", "no CTA", "at least one, from #BEGIN_TB to #END_TB, is right")
+            self._cursor.refuse("", "no CTA", "expected at least one, from #BEGIN_TB to #END_TB")
         return self._made()
 
     def _expected(self, form: str) -> str:
         """The next line; `form` is what is right there."""
         line = self._cursor.next()
         if line is None:
-            self._cursor.refuse("", "the end of the file", f"{form} is right here")
+            self._cursor.refuse("", "the end of the file", f"expected {form} here")
         return line.strip()
 
     def _value(self, line: str, key: str, form: str) -> str:
         name, equals, text = line.partition("=")
         if not equals or " ".join(name.split()) != key:
-            self._cursor.refuse("", shown(line), f"{form} is right here")
+            self._cursor.refuse("", shown(line), f"expected {form} here")
         return text.strip()
 
     def _cta(self, ctas: dict[int, int]) -> None:
@@ -116,31 +116,33 @@ class _Reader:
         x, y, z = map(int, match.groups()) if match else launch.grid
         if x >= launch.grid[0] or y >= launch.grid[1] or z >= launch.grid[2]:
             size = ",".join(map(str, launch.grid))
-            self._cursor.refuse("thread block", shown(text), f"numbers below those of the grid, ({size}), are right")
+            self._cursor.refuse("thread block", shown(text), f"expected numbers below those of the grid, ({size})")
         cta = x + launch.grid[0] * (y + launch.grid[1] * z)
         if cta in ctas:
-            self._cursor.refuse("thread block", f"{text} a second time", f"line {ctas[cta]} begins it already")
+            self._cursor.refuse("thread block", f"{text} appears twice", f"Line {ctas[cta]} begins it already")
         ctas[cta] = self._cursor.at
         if len(ctas) > MAX_CTAS or len(self._warps) + launch.warps_per_cta > MAX_WARPS:
             found = f"{len(ctas)} CTAs of {launch.warps_per_cta} warps"
-            self._cursor.refuse("thread block", found, f"up to {MAX_CTAS} CTAs and {MAX_WARPS} warps are right")
+            self._cursor.refuse("thread block", found, f"expected at most {MAX_CTAS} CTAs and {MAX_WARPS} warps")
         there: set[int] = set()
         while (line := self._expected("warp = N or #END_TB")) != "#END_TB":
             text = self._value(line, "warp", "warp = N or #END_TB")
             warp = int(text) if WHOLE.match(text) else launch.warps_per_cta
             if warp >= launch.warps_per_cta:
-                self._cursor.refuse("warp", shown(text), f"the block has warps 0 to {launch.warps_per_cta - 1}")
+                self._cursor.refuse(
+                    "warp", shown(text), f"expected 0 to {launch.warps_per_cta - 1}, the warps of the block"
+                )
             if warp in there:
-                self._cursor.refuse("warp", f"warp {warp} a second time", "each warp of a CTA stands once")
+                self._cursor.refuse("warp", f"warp {warp} appears twice", "List each warp of a CTA once")
             there.add(warp)
             text = self._value(self._expected("insts = N"), "insts", "insts = N")
             if not WHOLE.match(text) or not 0 < int(text) <= MAX_PATH:
-                right = f"how many instructions the warp executed, 1 to {MAX_PATH}, is right"
+                right = f"expected the number of instructions that the warp executed, 1 to {MAX_PATH}"
                 self._cursor.refuse("insts", shown(text), right)
             self._warps.append(self._warp(_Warp(cta, warp), int(text)))
         for warp in range(launch.warps_per_cta):
             if warp not in there:
-                self._cursor.refuse("", f"nothing for warp {warp} of thread block {x},{y},{z}", "all are right")
+                self._cursor.refuse("", f"thread block {x},{y},{z} lacks warp {warp}", "List every warp of the block")
 
     def _warp(self, warp: _Warp, count: int) -> _Warp:
         """The `count` instruction lines of a warp."""
@@ -151,10 +153,10 @@ class _Reader:
             line = self._cursor.next()
             if line is None or line.startswith(("#", "warp", "insts")):
                 found = "the end of the file" if line is None else shown(line)
-                self._cursor.refuse("insts", found, f"{left} more of {count} instructions are right before it")
+                self._cursor.refuse("insts", found, f"expected {left} more of the {count} instructions first")
             words = line.split(None, 2 + leading)
             if len(words) < 3 + leading:
-                self._cursor.refuse("", shown(line), "an instruction such as 0010 ffffffff 1 R4 MOV 1 R2 0 0 is right")
+                self._cursor.refuse("", shown(line), "expected an instruction such as 0010 ffffffff 1 R4 MOV 1 R2 0 0")
             key = tuple(words)
             pc, mask, rest = key[leading:]
             found_before = known.get(key)
@@ -174,34 +176,36 @@ class _Reader:
         return warp
 
     def _lanes_beyond(self, mask: str, threads: int) -> NoReturn:
-        self._cursor.refuse("MASK", mask, f"lanes of the warp's {threads} threads are right")
+        self._cursor.refuse("MASK", mask, f"expected a mask of lanes that have one of the warp's {threads} threads")
 
     def _instruction(self, pc: str, mask: str, rest: str, source: str, full: int) -> tuple[int, int]:
         """(number of the instruction, its address row or -1) of a line that was not known."""
         if source and not (WHOLE.match(source) and len(source) < 10):
-            self._cursor.refuse("source line", shown(source), "a line of the source is right, with enable lineinfo")
+            self._cursor.refuse(
+                "source line", shown(source), "expected a line number, because the header has enable lineinfo = 1"
+            )
         if not PC.match(pc) or int(pc, 16) % INSTRUCTION_BYTES:
             place = ", behind a source line," if source else ""
-            self._cursor.refuse("PC", shown(pc), f"a multiple of {INSTRUCTION_BYTES} in hexadecimal{place} is right")
+            self._cursor.refuse("PC", shown(pc), f"expected a multiple of {INSTRUCTION_BYTES} in hexadecimal{place}")
         if not MASK.match(mask):
-            self._cursor.refuse("MASK", shown(mask), "8 hexadecimal digits are right")
+            self._cursor.refuse("MASK", shown(mask), "expected 8 hexadecimal digits")
         if int(mask, 16) & ~full:
             self._lanes_beyond(mask, full.bit_count())
         words = Words(rest.split(), self._cursor)
         destination = words.registers("ND", 1)
-        opcode = words.next("OPCODE", OPCODE, "a SASS mnemonic such as LDS.64 is right")
+        opcode = words.next("OPCODE", OPCODE, "expected a SASS mnemonic such as LDS.64")
         sources = words.registers("NS", MOST_SOURCES)
-        width = int(words.next("WIDTH", WHOLE, "bytes of a lane, 0 where no memory is accessed, is right"))
+        width = int(words.next("WIDTH", WHOLE, "expected the bytes per lane, or 0 for no memory access"))
         static = tuple(words.words[: words.at])
         addresses = words.addresses(int(mask, 16)) if width else None
-        immediate = int(words.next("IMM", SIGNED, "a whole number is right"))
+        immediate = int(words.next("IMM", SIGNED, "expected a whole number"))
         words.end()
         number = self._number(int(pc, 16), static, source, opcode, destination, sources, immediate)
         code = self._code[number]
         if not code.accesses:
             return number, -1
         if addresses is None:
-            self._cursor.refuse("WIDTH", f"0 of {opcode}", "its bytes of a lane, and its addresses, are right")
+            self._cursor.refuse("WIDTH", f"0 for {opcode}", "expected the bytes per lane, and addresses")
         return number, self._row(number, addresses, int(mask, 16))
 
     def _number(
@@ -212,7 +216,7 @@ class _Reader:
         if number is not None:
             known = self._code[number]
             if known.static != static:
-                right = f"line {known.line} has {' '.join(known.static)} there, and it is the same each time"
+                right = f"Line {known.line} has {' '.join(known.static)} there, and an offset has one instruction"
                 self._cursor.refuse("PC", f"{' '.join(static)} at {pc:#06x}", right)
             return number
         try:
@@ -223,7 +227,7 @@ class _Reader:
         instruction = Instruction(pc, opcode, operands, line=self._cursor.at, source=places)
         waits = instruction.mnemonic in ("DEPBAR", "LDGDEPBAR") or instruction.has("DEPBAR")
         if waits and not 0 <= immediate <= _MOST_KEPT:
-            self._cursor.refuse("IMM", f"{immediate} of {opcode}", f"0 to {_MOST_KEPT} groups of copies are right")
+            self._cursor.refuse("IMM", f"{immediate} for {opcode}", f"expected 0 to {_MOST_KEPT} groups of copies")
         number = self._number_of[pc] = len(self._code)
         self._code.append(_Code(static, instruction, instruction.accesses_memory, self._cursor.at))
         return number
@@ -232,9 +236,7 @@ class _Reader:
         """The row of an access to `addresses`, one for each lane of the mask."""
         row = len(self._active)
         if row >= MAX_ROWS:
-            self._cursor.refuse(
-                "", f"more than {MAX_ROWS} accesses with addresses of their own", f"up to {MAX_ROWS} are right"
-            )
+            self._cursor.refuse("", f"more than {MAX_ROWS} accesses with different addresses", "Record fewer CTAs")
         if len(addresses) < LANES:
             table = [0] * LANES
             for k, lane in enumerate(lane for lane in range(LANES) if mask >> lane & 1):

@@ -66,7 +66,7 @@ class Words:
 
     def registers(self, name: str, most: int) -> list[int]:
         """A number of registers, and these."""
-        right = f"0 to {most} registers, their number first, are right"
+        right = f"expected the number of registers, 0 to {most}, and then the registers"
         count = int(self.next(name, WHOLE, right))
         if count > most:
             self.cursor.refuse(name, str(count), right)
@@ -74,42 +74,42 @@ class Words:
         for _ in range(count):
             word = self.next(name, REGISTER, right)
             if int(word[1:]) > RZ:
-                self.cursor.refuse(name, word, "R0 to R254, and R255 for RZ, are right")
+                self.cursor.refuse(name, word, "expected R0 to R254, and R255 for RZ")
             found.append(int(word[1:]))
         return found
 
     def addresses(self, mask: int) -> list[int]:
         """The addresses of the mask's lanes, in the order of lanes."""
-        mode = int(self.next("MODE", WHOLE, "0, 1 or 2 is right"))
+        mode = int(self.next("MODE", WHOLE, "expected 0, 1 or 2"))
         count, first_lane = mask.bit_count(), (mask & -mask).bit_length() - 1
         found: list[int] = []
         if mode == EACH:
-            right = "an address such as 0x00007f0000000000 for each lane of the mask is right"
+            right = "expected an address such as 0x00007f0000000000 for each lane of the mask"
             found = [int(self.next("MODE 0", ADDRESS, right), 16) for _ in range(count)]
         elif mode == STRIDE:
             base = self._base("MODE 1")
-            stride = int(self.next("MODE 1", SIGNED, "a base and a stride in decimal are right"))
+            stride = int(self.next("MODE 1", SIGNED, "expected a base and a stride in decimal"))
             if mask and (count < 2 or mask >> first_lane != (1 << count) - 1):
-                self.cursor.refuse("MODE 1", f"the mask {mask:08x}", "two lanes or more, side by side, are right")
+                self.cursor.refuse("MODE 1", f"the mask {mask:08x}", "expected two lanes or more, side by side")
             found = [base + stride * k for k in range(count)] if stride else [base] * count
         elif mode == STEPS:
             found = [self._base("MODE 2")]
             for _ in range(count - 1):
-                right = f"a base and {count - 1} differences in decimal are right for {count} lanes"
+                right = f"expected a base and {count - 1} differences in decimal for {count} lanes"
                 found.append(found[-1] + int(self.next("MODE 2", SIGNED, right)))
             found = found[:count]
         else:
-            self.cursor.refuse("MODE", str(mode), "0, 1 or 2 is right")
+            self.cursor.refuse("MODE", str(mode), "expected 0, 1 or 2")
         for address in found:
             if not 0 <= address <= MAX_ADDRESS:
-                self.cursor.refuse(f"MODE {mode}", f"the address {address:#x}", f"0x0 to {MAX_ADDRESS:#x} is right")
+                self.cursor.refuse(f"MODE {mode}", f"the address {address:#x}", f"expected 0x0 to {MAX_ADDRESS:#x}")
         return found
 
     def _base(self, mode: str) -> int:
-        return int(self.next(mode, HEX, "a base such as 0x00007f0000000000 is right"), 16)
+        return int(self.next(mode, HEX, "expected a base such as 0x00007f0000000000"), 16)
 
     def end(self) -> None:
         """Refuse what stands behind the line's end."""
         if self.at < len(self.words):
             found = " ".join(self.words[self.at :])
-            self.cursor.refuse("", f"{shown(found)} behind IMM", "the end of the line is right there")
+            self.cursor.refuse("", f"{shown(found)} after IMM", "expected the end of the line")

@@ -46,7 +46,7 @@ def write_traceg(trace: Trace, path: str | os.PathLike[str]) -> None:
             for piece in _pieces(traceg_lines(trace, os.fspath(path))):
                 total += len(piece)
                 if total > MOST_BYTES:
-                    right = f"up to {MOST_BYTES:,} can be read again: fewer CTAs, as --cta names them"
+                    right = "Record fewer CTAs with --cta; a larger file could not be read back"
                     raise GpuemuError.one(os.fspath(path), None, "", f"more than {MOST_BYTES:,} bytes of text", right)
                 file.write(piece)
 
@@ -73,10 +73,10 @@ def traceg_lines(trace: Trace, file: str) -> Iterator[str]:
     """The lines of a trace, without their ends; `file` is what messages call it. Raises GpuemuError."""
     binary = re.match(r"sm_(\d{2,3})[a-z]?\Z", trace.arch)
     if binary is None or int(binary[1]) < LEAST_BINARY:
-        right = f"a trace of code for sm_{LEAST_BINARY} or newer is right"
+        right = f"expected a trace of code for sm_{LEAST_BINARY} or newer"
         raise GpuemuError.one(file, None, "binary version", f"code for '{trace.arch}'", right)
     if not trace.name.isprintable() or trace.name != trace.name.strip():
-        raise GpuemuError.one(file, None, "kernel name", repr(trace.name[:40]), "a name on one line is right")
+        raise GpuemuError.one(file, None, "kernel name", repr(trace.name[:40]), "expected a name on one line")
     bases = _windows(trace)
     launch = trace.launch
     has_lines = any(i.source for i in trace.code)

@@ -26,7 +26,7 @@ def as_program_html(
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise missing("jinja2", f"{INSTALL} brings it") from None
+        raise missing("jinja2", f"Install it with {INSTALL}") from None
     environment = Environment(
         loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )  # fmt: skip

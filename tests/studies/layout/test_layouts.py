@@ -241,5 +241,5 @@ def test_the_cpp_computes_the_places_when_it_is_compiled_and_executed(tmp_path):
 
 @pytest.mark.parametrize("text", ["16x16", "16:f16", "0x16:f16", "16x16:f12", "16x16:", "-1x2:f16", "16 x 16:f16"])
 def test_a_tile_that_is_none_is_refused(text):
-    with pytest.raises(GpuemuError, match=r"ROWSxCOLUMNS:ELEMENT such as 128x64:f16 is right"):
+    with pytest.raises(GpuemuError, match=r"expected ROWSxCOLUMNS:ELEMENT such as 128x64:f16"):
         Tile.parse(text)

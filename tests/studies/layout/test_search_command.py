@@ -128,7 +128,7 @@ def test_only_rows_that_are_shown_are_drawn_and_the_rest_is_said():
         (["--tile", "16x16", "--access", "copy-in"], "gpuemu search: tile: found '16x16'; ROWSxCOLUMNS:ELEMENT"),
         (
             ["--tile", "16x16:f16", "--access", "copyin"],
-            "gpuemu search: access: found 'copyin'; did you mean 'copy-in'?",
+            "gpuemu search: access: 'copyin'. Did you mean 'copy-in'?",
         ),
         (["--tile", "16x16:f16", "--access", "column", "--set", "shared_memory.bank=2"], "--set: shared_memory.bank"),
     ],

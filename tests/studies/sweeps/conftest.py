@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from refusals import brief
 from sweep_traces import tile
 
 import gpuemu
@@ -31,6 +32,6 @@ def refused() -> Callable[..., list[str]]:
     def refused(action: Callable[..., object], *arguments: object, **more: object) -> list[str]:
         with pytest.raises(gpuemu.GpuemuError) as caught:
             action(*arguments, **more)
-        return str(caught.value).splitlines()
+        return brief(caught.value)
 
     return refused

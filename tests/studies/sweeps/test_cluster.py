@@ -71,8 +71,7 @@ def test_a_worker_with_another_version_is_refused(cluster: Any, monkeypatch: pyt
     monkeypatch.setattr(elsewhere, "program_digest", lambda: "that of another version")
     vary = {"shared_memory.banks": [16, 32]}
     assert refused(gpuemu.sweep, "v5_swizzle", vary, cluster=cluster.scheduler_address) == [
-        "gpuemu: found a worker with another version of gpuemu; "
-        "the same version on every worker, and source files that stay as they are, are right"
+        "gpuemu: a worker with another version of gpuemu"
     ]
 
 
@@ -83,17 +82,13 @@ def test_a_local_cluster_is_started_and_ended(refused) -> None:
 
 
 def test_what_is_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch, refused) -> None:
-    right = "tcp://HOST:PORT, the address of a dask scheduler, or local:N for N processes here, is right"
     for text in ("local:0", "local", "here", "local:2x"):
-        assert refused(gpuemu.sweep, "v5_swizzle", cluster=text) == [f"--cluster: found '{text}'; {right}"]
+        assert refused(gpuemu.sweep, "v5_swizzle", cluster=text) == [f"--cluster: '{text}'"]
     monkeypatch.setattr(room, "WAIT_S", 1)
     (message,) = refused(gpuemu.sweep, "v5_swizzle", {"shared_memory.banks": [16]}, cluster="tcp://127.0.0.1:9")
-    assert message.startswith("--cluster: found no cluster that answers at tcp://127.0.0.1:9 (")
-    assert message.endswith(f"; {right}")
+    assert message.startswith("--cluster: no cluster answers at tcp://127.0.0.1:9 (")
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, refused) -> None:
     monkeypatch.setattr(room, "find_spec", lambda name: None)
-    assert refused(gpuemu.sweep, "v5_swizzle", cluster="local:2") == [
-        '--cluster: found no dask.distributed here; pip install ".[cluster]" in a clone of gpuemu brings it'
-    ]
+    assert refused(gpuemu.sweep, "v5_swizzle", cluster="local:2") == ["--cluster: dask.distributed is not installed"]

@@ -123,42 +123,37 @@ def test_one_changed_address_is_another_trace() -> None:
 
 def test_wrong_values_and_names_are_refused_before_anything_runs(tile_file: str, refused) -> None:
     assert refused(plan, study("v5_swizzle", shared_memory__banks=[16, 0, 5000], mio__queue_entries=[4, "x"])) == [
-        "--vary: mio.queue_entries: found the text 'x'; a whole number from 1 to 4096 is right",
-        "--vary: shared_memory.banks: found 0; a whole number from 1 to 4096 is right",
-        "--vary: shared_memory.banks: found 5000; a whole number from 1 to 4096 is right",
+        "--vary: mio.queue_entries: the text 'x'",
+        "--vary: shared_memory.banks: 0",
+        "--vary: shared_memory.banks: 5000",
     ]
     assert refused(plan, study("v5_swizzle", shared_memory__bank_width_bytes=[4, 24])) == [
-        "--vary: shared_memory.bank_width_bytes: found 24; a power of two from 1 to 128 is right"
+        "--vary: shared_memory.bank_width_bytes: 24"
     ]
-    assert refused(plan, study("v5_swizzle", banks=[16, 32])) == [
-        "--vary: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?"
-    ]
+    assert refused(plan, study("v5_swizzle", banks=[16, 32])) == ["--vary: banks: unknown name"]
     assert refused(plan, study("v5_swizzle", fixed={"mio.queue_entries": 0}, shared_memory__banks=[16])) == [
-        "--set: mio.queue_entries: found 0; a whole number from 1 to 4096 is right"
+        "--set: mio.queue_entries: 0"
     ]
     assert refused(plan, study(tile_file, layout__pich=[16])) == [
-        f"--vary: layout.pich: found a name that the layout of {tile_file} does not have; did you mean 'layout.pitch'?"
+        f"--vary: layout.pich: a name that the layout of {tile_file} does not have"
     ]
     assert refused(plan, study(tile_file, "v5_swizzle", layout__pitch=[1 << 63, 1.5])) == [
-        "--vary: layout.pitch: found a name that the layout of v5_swizzle does not have; its names are: layout.bits, layout.base, layout.shift",
-        "--vary: layout.pitch: found 9223372036854775808; a whole number of at most 63 bits is right",
-        "--vary: layout.pitch: found 1.5; a whole number of at most 63 bits is right",
+        "--vary: layout.pitch: a name that the layout of v5_swizzle does not have",
+        "--vary: layout.pitch: 9223372036854775808",
+        "--vary: layout.pitch: 1.5",
     ]
     assert refused(plan, study("v9")) == refused(gpuemu.load_trace, "v9")
     assert refused(plan, study("v5_swizzle", arch=("sm_99",))) == refused(gpuemu.load_arch, "sm_99")
-    assert refused(plan, study("k.cubin")) == [
-        "k.cubin: found machine code; a trace of it is right, as gpuemu trace records one"
-    ]
-    assert refused(plan, study()) == ["gpuemu sweep: found no trace; the name or path of at least one is right"]
+    assert refused(plan, study("k.cubin")) == ["k.cubin: machine code"]
+    assert refused(plan, study()) == ["gpuemu sweep: there is no trace"]
 
 
 def test_values_that_only_together_are_wrong_are_refused_with_their_point(refused) -> None:
     # Memory instructions wait in a queue for longer than they take altogether.
     latencies = study("v5_swizzle", shared_memory__latency_cycles=[12, 30], mio__queue_latency_cycles=[11, 12])
     assert refused(plan, latencies) == [
-        "--vary: shared_memory.latency_cycles: found 12, with mio.queue_latency_cycles 12 at the point "
-        "shared_memory.latency_cycles=12, mio.queue_latency_cycles=12; "
-        "a shared_memory.latency_cycles above mio.queue_latency_cycles is right"
+        "--vary: shared_memory.latency_cycles: 12, with mio.queue_latency_cycles 12 at the point "
+        "shared_memory.latency_cycles=12, mio.queue_latency_cycles=12"
     ]
 
 
@@ -169,7 +164,7 @@ def test_hardware_that_refuses_a_value_is_named_among_several(refused) -> None:
     assert names
     mode = study("v5_swizzle", arch=("sm_75", "sm_89"))
     mode = Study(mode.traces, mode.archs, axes=(parse_vary(f"{names[0]}=20,21"),))
-    assert all(", on sm_75; " in line for line in refused(plan, mode))
+    assert all(line.endswith(", on sm_75") for line in refused(plan, mode))
 
 
 LATENCY = st.integers(1, 45)

@@ -41,28 +41,24 @@ def test_vary_lists_yaml_values_and_ranges(text: str, expected: list[object]) ->
     assert {(s.name, s.file, s.line) for s in parsed.settings} == {(parsed.name, "--vary", None)}
 
 
-RIGHT = "name=value,value,..., such as shared_memory.banks=16,32,64, is right"
-VALUES = "values, or a range such as 1..8 or 128..144..4, are right"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("banks", f"--vary: found the text 'banks'; {RIGHT}"),
-        ("=3", f"--vary: found the text '=3'; {RIGHT}"),
-        ("a.b=", f"--vary: a.b: found no value; {VALUES}"),
+        ("banks", "--vary: the text 'banks'"),
+        ("=3", "--vary: the text '=3'"),
+        ("a.b=", "--vary: a.b: no value"),
         ("a.b=3,", None),
-        ("a.b=3,3", "--vary: a.b: found 3 a second time; each value once is right"),
-        ("a.b=1..3,2", "--vary: a.b: found 2 a second time; each value once is right"),
-        ("a.b=3..1", "--vary: a.b: found the range 3..1; a range from the lower value to the higher is right"),
-        ("a.b=1..9..0", "--vary: a.b: found the range 1..9..0; a range from the lower value to the higher is right"),
+        ("a.b=3,3", "--vary: a.b: 3 appears twice"),
+        ("a.b=1..3,2", "--vary: a.b: 2 appears twice"),
+        ("a.b=3..1", "--vary: a.b: the range 3..1"),
+        ("a.b=1..9..0", "--vary: a.b: the range 1..9..0"),
         (
             "a.b=1..999999999",
-            "--vary: a.b: found the range 1..999999999; a range from the lower value to the higher is right",
+            "--vary: a.b: the range 1..999999999",
         ),
-        ("a.b=3,null", f"--vary: a.b: found nothing; {VALUES}"),
-        ("a.b={x: 3}", f"--vary: a.b: found a mapping; {VALUES}"),
-        ("a.b=[3", "--vary: a.b: found text that is not YAML (did not find expected ',' or ']'); valid YAML is right"),
+        ("a.b=3,null", "--vary: a.b: nothing"),
+        ("a.b={x: 3}", "--vary: a.b: a mapping"),
+        ("a.b=[3", "--vary: a.b: text that is not YAML (did not find expected ',' or ']')"),
     ],
 )
 def test_a_vary_that_is_none_is_refused(text: str, message: str | None, refused) -> None:
@@ -88,11 +84,11 @@ def test_a_grid_runs_through_its_last_name_fastest() -> None:
 def test_names_given_twice_and_too_many_points_are_refused(refused) -> None:
     one = (Named("t", "t"),)
     twice = Study(one, axes=(parse_vary("a.x=1,2"), parse_vary("a.x=3")))
-    assert refused(twice.check) == ["--vary: a.x: found the name a second time; one list of values is right"]
+    assert refused(twice.check) == ["--vary: a.x: the name is given twice"]
     both = Study(one, fixed=(Setting("a.x", 3, "--set"),), axes=(parse_vary("a.x=1,2"),))
-    assert refused(both.check) == ["--set: a.x: found a name that is varied as well; one of the two is right"]
+    assert refused(both.check) == ["--set: a.x: the name is varied as well"]
     many = Study(one, axes=(parse_vary("a.x=1..1000"), parse_vary("a.y=1..101")))
-    assert refused(many.check) == [f"--vary: found 101,000 points; up to {MAX_POINTS:,} are right"]
+    assert refused(many.check) == ["--vary: 101,000 points"]
     Study(one, axes=(parse_vary("a.x=1..1000"), parse_vary("a.y=1..100"))).check()
 
 
@@ -147,42 +143,39 @@ def test_a_study_file_may_list_its_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("gpuemu_study: 1", "gpuemu_study: 2", "1: gpuemu_study: found 2; 1, the version of this form, is right"),
-        ("gpuemu_study: 1", "gpuemu_study: true", "1: gpuemu_study: found true; 1, the version of this form, is right"),
-        ("about: what wider banks are worth", "about: 3", "2: about: found 3; a sentence about the study is right"),
-        ("traces:", "trace:", "3: trace: found an unknown key; did you mean 'traces'?"),
+        ("gpuemu_study: 1", "gpuemu_study: 2", "1: gpuemu_study: 2"),
+        ("gpuemu_study: 1", "gpuemu_study: true", "1: gpuemu_study: true"),
+        ("about: what wider banks are worth", "about: 3", "2: about: 3"),
+        ("traces:", "trace:", "3: trace: unknown key"),
         (
             "arch: [sm_89, mine.yaml]",
             "arch: []",
-            "4: arch: found an empty list; the name of a shipped architecture, the path of a file relative to this one, "
-            "or a list of these is right",
+            "4: arch: an empty list",
         ),
         (
             "v2_shared_memory, ",
             "7, ",
-            "3: traces: found 7; the name of a shipped trace, the path of one relative to this file, "
-            "or a list of these is right",
+            "3: traces: 7",
         ),
         (
             "set: {mio.queue_entries: 8}",
             "set: [8]",
-            "5: set: found the list [8]; a mapping of dotted names to values, such as {shared_memory.banks: 64}, is right",
+            "5: set: the list [8]",
         ),
         (
             "set: {mio.queue_entries: 8}",
             "set: {mio: {queue_entries: 8}}",
-            "5: set.mio: found a section; the whole name, such as shared_memory.banks, is right",
+            "5: set.mio: this is a section",
         ),
-        ("[16, 32]", "[16, 16]", "7: vary.shared_memory.banks: found 16 a second time; each value once is right"),
-        ("[16, 32]", "[]", f"7: vary.shared_memory.banks: found no value; {VALUES}"),
+        ("[16, 32]", "[16, 16]", "7: vary.shared_memory.banks: 16 appears twice"),
+        ("[16, 32]", "[]", "7: vary.shared_memory.banks: no value"),
         (
             "25..35..5",
             "35..25",
-            "8: vary.shared_memory.latency_cycles: found the range 35..25; "
-            "a range from the lower value to the higher is right",
+            "8: vary.shared_memory.latency_cycles: the range 35..25",
         ),
-        ("vary:\n", "points: []\nvary:\n", "6: points: found both vary and points; one of the two is right"),
-        ("[16, 32]", "[16, 32]\n  shared_memory.banks: 3", "8: vary.shared_memory.banks: found the key a second time"),
+        ("vary:\n", "points: []\nvary:\n", "6: points: both vary and points"),
+        ("[16, 32]", "[16, 32]\n  shared_memory.banks: 3", "8: vary.shared_memory.banks: the key a second time"),
     ],
 )
 def test_a_study_file_with_a_mistake_is_refused_with_its_line(
@@ -195,12 +188,11 @@ def test_a_study_file_with_a_mistake_is_refused_with_its_line(
 
 def test_a_study_without_points_or_that_is_no_mapping_is_refused(tmp_path: Path, refused) -> None:
     path = written(tmp_path, "gpuemu_study: 1\ntraces: v5_swizzle\n")
-    assert refused(read_study, path) == [f"{path}:1: found neither vary nor points; one of the two is right"]
+    assert refused(read_study, path) == [f"{path}:1: neither vary nor points"]
     path = written(tmp_path, "- 3\n")
-    right = "a mapping with gpuemu_study and vary or points is right"
-    assert refused(read_study, path) == [f"{path}:1: found the list [3]; {right}"]
+    assert refused(read_study, path) == [f"{path}:1: the list [3]"]
     path = written(tmp_path, "gpuemu_study: 1\npoints: 3\n")
-    assert refused(read_study, path)[0].startswith(f"{path}:2: points: found 3; a list of points is right")
+    assert refused(read_study, path)[0].startswith(f"{path}:2: points: 3")
 
 
 def test_every_mistake_of_a_study_file_is_told_at_once(tmp_path: Path, refused) -> None:
@@ -217,8 +209,6 @@ def test_axes_take_what_python_has() -> None:
 def test_values_are_written_out_only_as_far_as_they_are_taken(refused) -> None:
     start = time.process_time()
     many = ",".join(f"{n}00001..{n}99999" for n in range(1, 1000))
-    assert refused(parse_vary, f"a.x={many}") == [
-        f"--vary: a.x: found more than {MAX_POINTS:,} values; up to {MAX_POINTS:,} are right"
-    ]
+    assert refused(parse_vary, f"a.x={many}") == [f"--vary: a.x: more than {MAX_POINTS:,} values"]
     assert len(refused(parse_vary, f"a.x=1..50000,{'1..50000,' * 1000}7")) == 21
     assert time.process_time() - start < 3

@@ -141,37 +141,36 @@ def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "gpuemu sweep: found no trace; the name or path of at least one is right"),
+        ((), "gpuemu sweep: there is no trace"),
         (
             ("v5_swizzle", "--vary", "shared_memory.banks=16,0"),
-            "--vary: shared_memory.banks: found 0; a whole number from 1 to 4096 is right",
+            "--vary: shared_memory.banks: found 0",
         ),
         (
             ("v5_swizzle", "--vary", "shared_memory.bank_width_bytes=4,24"),
-            "--vary: shared_memory.bank_width_bytes: found 24; a power of two from 1 to 128 is right",
+            "--vary: shared_memory.bank_width_bytes: found 24",
         ),
         (
             ("v5_swizzle", "--set", "banks=3"),
-            "--set: banks: found an unknown name; did you mean 'register_file.banks' or 'shared_memory.banks'?",
+            "--set: banks: unknown name",
         ),
         (
             ("v5_swizzle", "--study", "none.yaml"),
-            "none.yaml: found no such file; the path of a YAML file is right",
+            "none.yaml: found no such file",
         ),
         (
             ("v5_swizzle", "--format", "parquet"),
-            "--format: found parquet for the terminal; -o FILE.parquet is right",
+            "--format: parquet cannot be printed",
         ),
-        (("v5_swizzle", "--plot", "p.gif"), "p.gif: found the ending '.gif'; .png, .svg or .pdf is right"),
-        (("v5_swizzle", "-o", "none/o.csv"), "none/o.csv: found no folder for it; a file that can be written is right"),
+        (("v5_swizzle", "--plot", "p.gif"), "p.gif: found the ending '.gif'"),
+        (("v5_swizzle", "-o", "none/o.csv"), "none/o.csv: its folder does not exist"),
         (
             ("v5_swizzle", "--jobs", "2", "--cluster", "local:2"),
-            "--jobs: found --jobs with --cluster; one of the two is right",
+            "--jobs: --cluster is given as well",
         ),
         (
             ("v5_swizzle", "--cluster", "here"),
-            "--cluster: found 'here'; tcp://HOST:PORT, the address of a dask scheduler, "
-            "or local:N for N processes here, is right",
+            "--cluster: found 'here'",
         ),
     ],
 )
@@ -179,16 +178,17 @@ def test_bad_input_is_told_and_nothing_is_written(
     arguments: tuple[str, ...], message: str, sweep: Sweep, tmp_path: Path
 ) -> None:
     ran = sweep(*arguments)
-    assert (ran.status, ran.output, ran.errors) == (2, "", f"error: {message}\n")
+    assert (ran.status, ran.output) == (2, "")
+    assert ran.errors.startswith(f"error: {message}")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n", encoding="utf-8")
     ran = sweep("v5_swizzle", "--store", "mine.txt")
-    assert (ran.status, ran.errors.partition(";")[0]) == (
+    assert (ran.status, ran.errors.partition(". ")[0]) == (
         2,
-        "error: mine.txt: found something else than results of a sweep, or a damaged file",
+        "error: mine.txt: something else than results of a sweep, or a damaged file",
     )
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine\n"
 

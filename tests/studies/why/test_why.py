@@ -117,9 +117,7 @@ def test_several_causes_go_together_and_an_unknown_one_is_refused(v2: Answer) ->
     both = gpuemu.why("v2_shared_memory", "sm_89", only=[pair.first, pair.second])
     assert [row.cause.name for row in both.rows] == [f"{pair.first} + {pair.second}"]
     assert (both.rows[0].gained, both.rows[0].cycles) == (pair.gained, pair.cycles)
-    with pytest.raises(
-        gpuemu.GpuemuError, match=r"--only: found the unknown cause 'conflict'; did you mean 'conflicts'"
-    ):
+    with pytest.raises(gpuemu.GpuemuError, match=r"--only: unknown cause 'conflict'"):
         gpuemu.why("v2_shared_memory", "sm_89", only=["conflict"])
 
 
@@ -142,7 +140,7 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     assert [row.cause.name for row in by.rows] == ["conflicts@k.cu:5"], "a line of its own, not the library's"
     with pytest.raises(gpuemu.GpuemuError, match="no source lines for --by line"):
         gpuemu.why(replace(trace, code=tuple(replace(i, source=()) for i in code)), "sm_89", by="line")
-    with pytest.raises(gpuemu.GpuemuError, match='"instruction" or "line" is right'):
+    with pytest.raises(gpuemu.GpuemuError, match='expected "instruction" or "line"'):
         gpuemu.why(trace, "sm_89", by="warp")
 
 
