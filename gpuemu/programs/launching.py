@@ -35,6 +35,8 @@ _WORTH_SAMPLING = 4
 
 _UNSURE = 3.0
 """By so much the time that a sample foretells may be too long; a launch that may fit is begun."""
+_LIKELY_PACE = 5e6
+"""Warp instructions a second, as long as no launch was faster."""
 
 
 class OutOfTimeError(Exception):
@@ -131,6 +133,7 @@ class Launches:
         self._stale: set[int] = set()
         """The ids of allocations that late launches should have written."""
         self.printed: list[str] = []
+        self._pace = _LIKELY_PACE
 
     def kind(self, job: Job) -> Kind:
         """The kind that a launch is of."""
@@ -219,7 +222,7 @@ class Launches:
     def _sample(self, launch: Pending) -> float:
         """Time a launch by executing only the CTAs that this needs, in memory of its own.
 
-        Returns the seconds that all its CTAs would take.
+        Returns the seconds that all its CTAs would probably take.
         """
         launch.record.values = "sampled"
         kind = launch.kind
@@ -227,7 +230,6 @@ class Launches:
             launch.record.timing = kind.about() if launch.wanted else None
             return kind.seconds or 0.0
         heard = Heard(self._progress(launch, "sampling", SAMPLING_SECONDS))
-        started = clock.monotonic()
         memory = self._memory.apart(launch.everything)
         try:
             trace = executing.execute(
@@ -236,9 +238,9 @@ class Launches:
         except OutOfTimeError:
             kind.is_too_long = True
             return float("inf")
-        took = clock.monotonic() - started
+        each = heard.instructions() / max(1, executing.executed_ctas(trace))
         self._time(launch, trace, None)
-        return took * launch.job.ctas / max(1, executing.executed_ctas(trace))
+        return each * launch.job.ctas / self._pace
 
     def _execute(self, launch: Pending) -> None:
         kind, reached, settings = launch.kind, launch.reached, self._settings
@@ -259,7 +261,9 @@ class Launches:
                 one.changed()
             self.printed += heard.printed
         instructions = heard.instructions()
-        kind.count(instructions, clock.monotonic() - started)
+        seconds = max(1e-6, clock.monotonic() - started)
+        kind.count(instructions, seconds)
+        self._pace = max(self._pace, instructions / seconds)
         launch.record.values = "executed"
         if before is not None:
             self._repeats.keep(before, "".join(heard.printed), instructions)

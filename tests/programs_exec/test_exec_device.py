@@ -261,20 +261,25 @@ def test_time_that_is_up_leaves_sampled_launches_with_times(cubin: bytes) -> Non
     assert any("values that the program read are wrong" in note for note in notes_of(program.journal))
 
 
-def test_a_large_launch_that_would_take_too_long_is_sampled_and_the_next_ones_execute(
-    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("pace", "values"), [(1e6, "executed"), (1e3, "sampled")])
+def test_a_large_launch_is_sampled_if_its_instructions_would_take_too_long(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch, pace: float, values: str
 ) -> None:
+    ctas, count = 132 * 4, 132 * 4 * 128
+    monkeypatch.setattr(launching, "_LIKELY_PACE", pace)
+    monkeypatch.setattr(Settings, "left", property(lambda self: 5.0))  # 30,000 warp instructions
     program, ran = Program(cubin, seconds=100.0), executions(monkeypatch)
-    large, small = program.allocate(np.zeros(132 * 128 * 4, "i4")), program.allocate(np.zeros(100, "i4"))
-    monkeypatch.setattr(launching, "_UNSURE", 0.0)
-    program.launch("increase", 132 * 4, 128, "Qi", large, 132 * 128 * 4)
+    large, small = program.allocate(np.zeros(count, "i4")), program.allocate(np.zeros(100, "i4"))
+    program.launch("increase", ctas, 128, "Qi", large, count)
     program.launch("increase", 1, 128, "Qi", small, 100)
-    assert ran == [("increase", True, True), ("increase", True, False)]
-    assert [one.values for one in program.launches] == ["sampled", "executed"]
+    first = [("increase", True, True), ("increase", False, False)]
+    assert ran == [*(first if values == "executed" else first[:1]), ("increase", True, False)]
+    assert [one.values for one in program.launches] == [values, "executed"]
     assert program.read(small, "i4", 2).tolist() == [1, 1]
     assert not program.journal.lacks_values
-    assert not program.read(large, "i4", 132 * 128 * 4).any(), "the sample ran in memory of its own"
-    assert program.journal.lacks_values
+    found = program.read(large, "i4", count)
+    assert (found == (values == "executed")).all(), "a sample runs in memory of its own"
+    assert program.journal.lacks_values is (values == "sampled")
 
 
 def test_a_launch_that_is_not_done_in_time_is_given_up(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
