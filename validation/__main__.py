@@ -59,6 +59,14 @@ def _parser() -> argparse.ArgumentParser:
     hopper.add_argument("--jobs", type=int, help="processes; two without")
     hopper.add_argument("--family", default="", help="only families that begin so")
     hopper.add_argument("--worst", type=int, default=10)
+    continuity = commands.add_parser(
+        "continuity", help="check that a faster chip is no slower, nor a larger grid faster; no GPU needed"
+    )
+    continuity.add_argument("--chip", default="H200", help="a chip of sm_90")
+    continuity.add_argument("--kernel", help="only this one of continuity.cu")
+    continuity.add_argument("--value", help="only this value of the chip, or `grid`")
+    continuity.add_argument("--steps", type=int, default=40, help="steps of each value")
+    continuity.add_argument("--jobs", type=int, help="processes; two without")
     for command in (grids, hopper):
         part = command.add_mutually_exclusive_group()
         for which in ("all", "held-out", "fit"):
@@ -173,6 +181,17 @@ def _hopper(options: argparse.Namespace) -> None:
     _say("\n".join(hopper.table(found, options.worst)))
 
 
+def _continuity(options: argparse.Namespace) -> int:
+    from validation import continuity
+
+    kernels = [options.kernel] if options.kernel else list(continuity.GRIDS)
+    values = [options.value] if options.value else continuity.VALUES
+    with _Progress() as progress:
+        found = continuity.scan(kernels, values, options.steps, options.chip, options.jobs or 2, progress)
+    _say("\n".join(continuity.table(found)))
+    return 1 if continuity.violations(found) else 0
+
+
 def _report(options: argparse.Namespace) -> None:
     from gpuemu import load_arch
     from validation import deviations, launches, records, report, score
@@ -275,11 +294,11 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 where it went well, 1 where `verify` found a problem, 2 where it could not."""
+    """Run a command; 0 where it went well, 1 where `verify` or `continuity` found a problem, 2 where it could not."""
     options = _parser().parse_args(arguments)
     commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
                 "verify": _verify, "sequences": _sequences, "launches": _launches,
-                "grids": _grids, "hopper": _hopper}  # fmt: skip
+                "grids": _grids, "hopper": _hopper, "continuity": _continuity}  # fmt: skip
     try:
         done = commands[options.command](options) or 0
         sys.stdout.flush()
