@@ -281,6 +281,7 @@ class Chip(Part):
     clock_mhz: int = whole("of the SMs, as they run when they have work: boost", 1, 100_000, "MHz")
     base_clock_mhz: int | None = whole("that the profiler holds them at unless told not to", 1, 100_000, "MHz", True)
     tensor_clock_mhz: int | None = whole("of the SMs while a launch uses their tensor cores", 1, 100_000, "MHz", True)
+    rates_clock_mhz: int | None = whole("of the SMs that rates per cycle hold at; null: any", 1, 100_000, "MHz", True)
     l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
     gpcs: int | None = whole("groups of SMs that ask L2 once for what some of them want", 1, 1000, "GPCs", True)
     merged_requests: int | None = whole("of SMs of a GPC for the same that L2 gets as one", 1, 1000, "SMs", True)
@@ -288,9 +289,15 @@ class Chip(Part):
     merge_missed_cycles: int | None = whole("the same if it comes from DRAM", 0, 100_000, "cycles", True)
     drift_cycles: float | None = rate("SMs of several CTAs part each time that they wait", "cycles", 0.001, 1e5, True)
     drift_alone_cycles: float | None = rate("the same of SMs of one CTA", "cycles", 0.001, 1e5, True)
+    far_cycles: int | None = whole(
+        "the SM farthest from a line waits longer than the mean SM", 0, 100_000, "cycles", True
+    )
     l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
     l2_kept_kibibytes: int | None = whole("of a launch's data that the next finds; null: all", 0, 1 << 24, "KiB", True)
     l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
+    dirty_share: float | None = rate(
+        "of DRAM's time for a write that a line takes as it becomes dirty", "", 0.001, 1.0, True
+    )
     l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
     l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")
     l2_lines_per_cycle: float | None = _chip_rate("that L2 looks up", "lines/cycle")
@@ -301,6 +308,7 @@ class Chip(Part):
     dram_wait_cycles: int | None = whole("a load waits for others, in proportion", 0, 1_000_000, "cycles", True)
     dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
     atomics_per_cycle: float | None = _chip_rate("of atomics on words in the same 512 bytes", "turns/cycle")
+    float_atomics_per_cycle: float | None = _chip_rate("of the same if they add floating-point numbers", "turns/cycle")
     launch_cycles: int | None = whole("that a launch takes without its SMs' own", 0, 1_000_000, "cycles", True)
     page_walk_cycles: int | None = whole(
         "that a launch's first access takes longer, flushed", 0, 100_000, "cycles", True

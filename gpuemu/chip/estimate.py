@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpuemu.arch.model import Chip
+
 SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Of a whole launch: sectors that SMs load, those that L2 is asked for, and those that are stored there; bytes that
-    DRAM reads and writes. `looked_at`: the CTAs whose lines went through the L2.
+    """What a launch moves: sectors that SMs load, that L2 is asked for and that are stored; bytes that DRAM reads and
+    writes; bytes of L2 that stores make dirty. `looked_at`: the CTAs whose lines went through the L2.
 
     L2 is asked once for what two SMs of a GPC ask for at about the same time.
     """
@@ -21,7 +23,15 @@ class Traffic:
     stored_sectors: int
     dram_read: int
     dram_written: int
+    dirtied: int
     looked_at: int
+
+    def dram_bytes(self, chip: Chip) -> float:
+        """Bytes that take DRAM's time.
+
+        A store that makes a line dirty costs a part of that, also if L2 writes the line back after the launch.
+        """
+        return self.dram_read + max(self.dram_written, (chip.dirty_share or 0.0) * self.dirtied)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuemu.arch.model import Chip
 from gpuemu.isa.opcodes import Kind
 from gpuemu.trace.model import Trace
 
@@ -12,22 +13,30 @@ BLOCK_BYTES = 512
 WORD_BYTES, SECTOR_WORDS = 4, 8
 
 
-def turns(trace: Trace) -> int:
-    """Turns that the CTAs of a trace ask for of the block of words that most of their atomics go to."""
+_FLOATS = ("F16", "F32", "F64", "BF16", "F16x2", "BF16x2", "BF16_V2")
+"""Modifiers of atomics that add floating-point numbers."""
+
+
+def serialized_cycles(trace: Trace, chip: Chip) -> float:
+    """Cycles that L2 takes for the atomics of a trace's CTAs on the block of words that most of them go to."""
+    each = 1 / chip.atomics_per_cycle if chip.atomics_per_cycle else 0.0
+    of_float = 1 / chip.float_atomics_per_cycle if chip.float_atomics_per_cycle else each
+    cost = np.array([of_float if i.has(*_FLOATS) else each for i in trace.code])
     atomic = np.array([i.operation.kind is Kind.GLOBAL and i.operation.atomic for i in trace.code])
     if not atomic.any():
-        return 0
+        return 0.0
     memory = np.array([i.accesses_memory for i in trace.code])
-    by_cta: dict[int, dict[int, int]] = {}
+    by_cta: dict[int, dict[int, float]] = {}
     for warp in trace.warps:
         asked = by_cta.setdefault(warp.cta, {})
-        for row in warp.rows[atomic[warp.path[memory[warp.path]]]].tolist():
+        pcs = warp.path[memory[warp.path]]
+        for row, cycles in zip(warp.rows[atomic[pcs]].tolist(), cost[pcs[atomic[pcs]]].tolist(), strict=True):
             word, times = np.unique(trace.addresses[row][trace.active[row]] // WORD_BYTES, return_counts=True)
             if not len(word):
                 continue
             heads = np.flatnonzero(np.diff(word // SECTOR_WORDS, prepend=-1))
             blocks = (word[heads] * WORD_BYTES // BLOCK_BYTES).tolist()
             for block, most in zip(blocks, np.maximum.reduceat(times, heads).tolist(), strict=True):
-                asked[block] = asked.get(block, 0) + most
+                asked[block] = asked.get(block, 0.0) + most * cycles
     common = set.intersection(*map(set, by_cta.values()))
-    return max((sum(asked[block] for asked in by_cta.values()) for block in common), default=0)
+    return max((sum(asked[block] for asked in by_cta.values()) for block in common), default=0.0)

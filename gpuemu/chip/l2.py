@@ -68,13 +68,13 @@ class L2:
         between = [(-1 - n, READ | 16) for n in range(len(left) - self.kept)]  # they came later, and go later
         self.there = OrderedDict([*reversed(kept), *between])
 
-    def take(self, touched: list[Touch]) -> tuple[Numbers, Numbers, int]:
-        """(halves read from DRAM, halves written back) of each touch in turn, and sectors that another has asked for.
+    def take(self, touched: list[Touch]) -> tuple[Numbers, Numbers, Numbers, int]:
+        """(halves read from DRAM, halves made dirty, halves written back) of each touch, and sectors asked for before.
 
         Raises nothing: what does not fit is dropped.
         """
         there, dirty, most = self.there, self.dirty, self.merged_requests
-        read, back = (np.zeros(len(touched), np.int64) for _ in range(2))
+        read, dirtied, back = (np.zeros(len(touched), np.int64) for _ in range(3))
         used = sum(_COUNT[state >> 4] for state in there.values())
         unwritten = sum(_COUNT[there[line] >> 2 & 3] for line in dirty)
         asked: dict[tuple[int, int, int], list[float]] = {}
@@ -94,7 +94,8 @@ class L2:
             used += not state & side
             missing = 0
             if stored:
-                unwritten += _COUNT[halves & ~(state >> 2)]
+                dirtied[i] = _COUNT[halves & ~(state >> 2)]
+                unwritten += int(dirtied[i])
                 there[line] = state | side | halves | halves << 2
                 dirty[line] = None
                 dirty.move_to_end(line)
@@ -117,4 +118,4 @@ class L2:
                     del dirty[old]
                     unwritten -= _COUNT[gone >> 2 & 3]
                     back[i] += _COUNT[gone >> 2 & 3]
-        return read, back, merged
+        return read, dirtied, back, merged

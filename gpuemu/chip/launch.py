@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.copies import with_copies
-from gpuemu.chip.cta_work import EVEN, copies_in, executed, is_even, parts, work_of
+from gpuemu.chip.cta_work import EVEN, executed, is_even, parts, work_of
 from gpuemu.chip.dispatch import Dealt, Pace, deal, pace_of
 from gpuemu.chip.estimate import SECTOR_BYTES, LaunchEstimate
-from gpuemu.chip.hot import turns
+from gpuemu.chip.hot import serialized_cycles
 from gpuemu.chip.l2 import LINE_BYTES
-from gpuemu.chip.rates import First, at_clock, share, solve_wait, without_refreshes
-from gpuemu.chip.streams import L2Requests, address_deltas, l2_requests, runs
+from gpuemu.chip.rates import First, at_clock, beside_others, burst, share, solve_wait
+from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, L2Requests, address_deltas, l2_requests, runs
 from gpuemu.chip.traffic import traffic
 from gpuemu.engine import execute
 from gpuemu.engine.log import Log
@@ -114,27 +114,27 @@ def estimate_launch(
         starts = _dealt(run, work, chip.sms, dispatch, between).starts_of_all(ctas)
     starts = np.maximum(starts, (dispatch * np.arange(ctas)).astype(np.int64))
     others = [(numbers[k], t) for k, t in enumerate(full) if numbers[k] != number]
-    moved = address_deltas(trace, pattern, number, others)
-    unknown = [pc for pc, move in moved.items() if move is None and copies_in(trace.code[pc])]
+    moved = address_deltas(trace, pattern, number, others, places)
+    unknown = [pc for pc, move in moved.items() if move is None and trace.code[pc].mnemonic == "UTMALDG"]
     pattern = pattern.without(unknown)
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
     weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])
     buffers, resident = sample.buffers if sample else (), program.resident_ctas
+    buffers = (*buffers, (LOCAL, places * LOCAL_BYTES)) if buffers else ()
     found = traffic(pattern, moved, weights, starts, chip, buffers, _cold(arch), resident)
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles
-    taken = _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, 0)
+    taken = _at(found.dram_bytes(chip), chip.dram_bytes_per_cycle, 0)
     last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
         at_l2 = _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, 0)
-        drifted = ctas > places and max(taken, at_l2) < MOSTLY * alone
-        shares = share(chip, found, busy, _first(program, each), ctas <= places, drifted)
-        heaviest_shares = shares
+        saved = burst(float(run.spans.mean()), ctas / places, max(taken, at_l2) / alone)
+        shares = heaviest_shares = share(chip, found, busy, _first(program, each), ctas <= places, saved)
         if run.heaviest_cta is not None:
             of_first = _first(run.heaviest_cta.program, l2_requests(run.heaviest_cta.program, run.heaviest_cta.log))
-            heaviest_shares = share(chip, found, busy, of_first, ctas <= places, drifted)
-        calm = without_refreshes(arch)
+            heaviest_shares = share(chip, found, busy, of_first, ctas <= places, saved)
+        calm = beside_others(arch, chip, busy, ctas <= places)
         wait, first = 0, (arch.global_memory.l2.latency_cycles - idle, alone)
         looks: list[float] = []
         while len(looks) < LOOKS:
@@ -150,13 +150,14 @@ def estimate_launch(
                 break
         shared = max(looks[0], looks[-1])
         beside_last = min(shared, float(beside.spans.max()))
-    hot = turns(longer) * float(work.sum()) / max(1.0, float(run.counts.sum()))
+    waited_for = found.dram_read > 0  # nobody waits for what is only written
+    hot = serialized_cycles(longer, chip) * float(work.sum()) / max(1.0, float(run.counts.sum()))
     limits = {
         ALONE: alone,
         SHARES: shared,
-        DRAM: taken and taken + idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)),
+        DRAM: taken + (idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)) if waited_for else 0),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
-        ATOMICS: _at(hot, chip.atomics_per_cycle, 0),
+        ATOMICS: hot,
     }
     most = max(limits.values()) + dispatch * busy
     limits[DEALING] = dispatch * ctas
@@ -193,7 +194,7 @@ def _chosen(trace: Trace) -> list[int]:
     sample = trace.sample
     if sample is None:
         return timed
-    return list(sample.heaviest) or timed + list(dict.fromkeys(w.cta for w in sample.others.warps))[: sample.follow]
+    return list(sample.heaviest) or [*timed, *sample.followers]
 
 
 def select_ctas(trace: Trace, ctas: list[int]) -> Trace:
@@ -266,7 +267,7 @@ def _first(program: Program, each: list[L2Requests]) -> First:
     group, met = np.zeros(len(touched), np.int64), np.zeros(len(touched), np.bool_)
     groups, sectors, loaded = 0, 0, 0
     for t in each:
-        loads = ~t.written
+        loads = ~t.written & (t.line < LOCAL)
         at = np.searchsorted(touched, t.line[loads] // LINE_BYTES)
         _, first = np.unique(at, return_index=True)
         fresh = np.sort(first[~met[at[first]]])

@@ -9,8 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.chance import mixed
 from gpuemu.chip.copy_scout import copied
-from gpuemu.chip.sampling import of_one_sm, sampled, work_of_all
+from gpuemu.chip.cta_work import as_often
+from gpuemu.chip.sampling import followers, further, of_one_sm, spread, work_of_all
 from gpuemu.chip.scout import counted, scout
 from gpuemu.chip.work_queues import Handouts
 from gpuemu.sass.grid_plan import Executed
@@ -21,12 +23,18 @@ from gpuemu.trace.events import table
 from gpuemu.trace.model import GridSample, Launch, Trace
 
 
+@dataclass(frozen=True)
 class SampledGrid:
-    """Times the CTAs of the SM that gets the most, and samples the others."""
+    """Times the CTAs of an SM that gets the most, and samples the others.
+
+    `seed`: draw that SM and the sampled CTAs by chance, so that a kernel cannot know which CTAs are timed.
+    """
+
+    seed: int | None = None
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
         """The plan for a chip of so many SMs, on each of which so many CTAs live at once."""
-        return SampledLaunch(launch, sms, resident)
+        return SampledLaunch(launch, sms, resident, self.seed)
 
 
 @dataclass
@@ -36,7 +44,9 @@ class SampledLaunch:
     launch: Launch
     sms: int
     resident: int
+    seed: int | None = None
     timed: Sequence[int] = field(init=False)
+    _followers: list[int] = field(init=False, default_factory=list)
     _queues: Handouts | None = field(init=False, default=None)
     _heaviest: list[int] = field(init=False, default_factory=list)
     _first: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
@@ -44,7 +54,10 @@ class SampledLaunch:
     _work: NDArray[np.float64] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.timed = range(0, self.launch.ctas, self.sms)[: self.resident]
+        ctas, sms = self.launch.ctas, self.sms
+        busiest = min(ctas, ctas % sms or sms) if ctas < self.resident * sms else sms
+        first = 0 if self.seed is None else int(mixed(np.array([self.seed]))[0] % np.uint64(busiest))
+        self.timed = range(first, ctas, sms)[: self.resident]
 
     @property
     def _is_part(self) -> bool:
@@ -53,7 +66,12 @@ class SampledLaunch:
 
     def recorded_beside(self, timed_only: bool) -> Sequence[int]:
         """Further CTAs to record while the launch executes, which none does if it executes the timed ones only."""
-        return sampled(self.launch, self.timed, self.sms, None) if self._is_part and not timed_only else []
+        return self._beside(None, None) if self._is_part and not timed_only else []
+
+    def _beside(self, each: int | None, left: NDArray[np.bool_] | None) -> list[int]:
+        """The CTAs that follow the timed ones, and some across the grid. `each`: warp instructions of a CTA."""
+        self._followers = followers(self.launch, self.timed, self.sms, each)
+        return [*self._followers, *spread(self.launch, [*self.timed, *self._followers], each, left, self.seed)]
 
     def work_queues(self, timed_only: bool) -> Handouts | None:
         """The words that hand out work, where not all CTAs execute."""
@@ -86,11 +104,18 @@ class SampledLaunch:
         `left`: the CTAs that leave at once. Raises ExecutionError and UnsupportedError.
         """
         launch, sms, timed = self.launch, self.sms, executed.timed
-        run(sampled(launch, self.timed, sms, sum(len(warp.path) for warp in timed.warps) // len(self.timed), left))
+        run(self._beside(sum(len(warp.path) for warp in timed.warps) // len(self.timed), left))
         warps = [*timed.warps, *executed.others.warps]
-        work = work_of_all(launch, warps, sms, left, partial(counted, environment))
+        work = work_of_all(launch, warps, left, partial(counted, environment))
+        if work is None:
+            run(further(launch, warps))
+            warps = [*timed.warps, *executed.others.warps]
+            known: dict[int, int] = {}
+            for warp in warps:
+                known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
+            work = as_often(launch.ctas, known, sms)
         by_now = {warp.cta for warp in warps}
-        self._heaviest = of_one_sm(work, sorted(cta for cta in by_now if cta % sms == 0), sms, self.resident)
+        self._heaviest = of_one_sm(work, [*self.timed, *self._followers], sms, self.resident)
         run(cta for cta in self._heaviest if cta not in by_now)
         return work
 
@@ -98,7 +123,7 @@ class SampledLaunch:
         """What is known of the grid beside the timed CTAs, None if these are all; `others`: a trace of further CTAs."""
         if not self._is_part:
             return None
-        follow = len([cta for cta in {warp.cta for warp in others.warps} if cta % self.sms == 0])
+        follow = tuple(self._followers)
         buffers = tuple((b.start, b.bytes) for b in environment.memory.buffers if b.start < LOCAL_WINDOW)
         hands_out = self._queues is not None and self._queues.any
         return GridSample(

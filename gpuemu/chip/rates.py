@@ -16,12 +16,12 @@ from gpuemu.program.program import Program
 
 BURST_CYCLES = 300
 """What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
-DRIFTED_CYCLES = 1_000_000
-"""The same of SMs that began together and do not ask together any more: all that a CTA may live."""
 _OF_MEMORY = (
     "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
-    "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle",
+    "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle", "float_atomics_per_cycle",
 )  # fmt: skip
+CALM, BUSY = 0.5, 0.7
+"""Parts of the time for which DRAM or L2 work: up to the first SMs do not meet there, from the second on they do."""
 FULL = 12
 """How steeply the wait for DRAM rises near its full rate: a power of the part of it that is asked for."""
 MOST_OF_ALL = 2.5
@@ -47,9 +47,12 @@ class First:
 def at_clock(chip: Chip, program: Program) -> Chip:
     """The chip while SMs run this: L2 and DRAM keep their clocks, and give more in a cycle of slower SMs."""
     used = [program.ops[number] for number in np.unique(program.path)]
-    if chip.tensor_clock_mhz is None or not any(op.is_tensor or op.product_cycles for op in used):
+    clock = chip.clock_mhz
+    if chip.tensor_clock_mhz is not None and any(op.is_tensor or op.product_cycles for op in used):
+        clock = min(clock, chip.tensor_clock_mhz)
+    faster = (chip.rates_clock_mhz or chip.clock_mhz) / clock
+    if faster == 1.0:
         return chip
-    faster = chip.clock_mhz / chip.tensor_clock_mhz
     rates = {name: getattr(chip, name) for name in _OF_MEMORY}
     waits = {name: getattr(chip, name) for name in ("dram_wait_cycles", "dram_loaded_cycles")}
     update = {name: rate * faster for name, rate in rates.items() if rate is not None}
@@ -57,12 +60,21 @@ def at_clock(chip: Chip, program: Program) -> Chip:
     return chip.model_copy(update=update)
 
 
-def without_refreshes(arch: Architecture) -> Architecture:
-    """The architecture for an SM beside others: the rate of DRAM and what loads wait for it have refreshes in them.
+def beside_others(arch: Architecture, chip: Chip, busy: int, one_wave: bool) -> Architecture:
+    """The architecture for the SM that ends last of so many busy ones.
 
-    A refresh at the same cycle of each launch would be all of them in its end, or none: a step where there is none.
+    It lies farthest from its data where each SM runs its CTAs once (`one_wave`). Later CTAs go to the SMs that are
+    nearer and therefore earlier, so that the mean distance counts. The rate of DRAM and the wait for it include
+    refreshes; a refresh at a fixed cycle would make a step.
     """
-    return arch.model_copy(update={"global_memory": arch.global_memory.model_copy(update={"refresh_cycles": 0})})
+    far = round((chip.far_cycles or 0) * (busy - 1) / (busy + 1)) if one_wave else 0
+    memory, l2 = arch.global_memory, arch.global_memory.l2
+    memory = memory.model_copy(update={
+        "refresh_cycles": 0, "latency_cycles": memory.latency_cycles + far,
+        "atomic_latency_cycles": memory.atomic_latency_cycles + far,
+        "l2": l2.model_copy(update={"latency_cycles": l2.latency_cycles + far}),
+    })  # fmt: skip
+    return arch.model_copy(update={"global_memory": memory})
 
 
 def queueing_delay(chip: Chip, idle: int, part: float) -> int:
@@ -93,11 +105,21 @@ def solve_wait(chip: Chip, idle: int, taken: float, first: tuple[int, float], la
     return low
 
 
-def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, drifted: bool = False) -> Share:
+def burst(life: float, waves: float, busy: float) -> int:
+    """Cycles of its share that an SM may have saved up. `busy`: the part of the time that DRAM or L2 works.
+
+    SMs begin together and come out of step over the waves. Where DRAM and L2 have time to spare, an SM then uses at
+    once what it did not ask for while a CTA lived.
+    """
+    spare = min(1.0, max(0.0, (BUSY - busy) / (BUSY - CALM)))
+    return BURST_CYCLES + round(life * spare * min(1.0, max(0.0, waves - 1)))
+
+
+def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, saved: int = BURST_CYCLES) -> Share:
     """What each of so many busy SMs gets; `first`: what an SM loads for the first time.
 
     `at_once`: all CTAs have places from the beginning. Then the SM that ends last is the one of which L2 lacks most.
-    `drifted`: L2 and DRAM have time to spare, and SMs do not ask them in step.
+    `saved`: see `burst`.
     """
     loads, stores = traffic.loaded_sectors, traffic.stored_sectors
     asked = traffic.asked_sectors / loads if loads else 1.0
@@ -123,6 +145,6 @@ def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, d
         dram_store=dram * written,
         dram_copy=dram,
         copy_absent=missed if missed >= FEW else 0.0,
-        burst_cycles=DRIFTED_CYCLES if drifted else BURST_CYCLES,
+        burst_cycles=saved,
         absent=first.absent(waiting) if waiting else None,
     )

@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.chip.cta_work import COPIES
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
+from gpuemu.trace.events import FIELDS
 from gpuemu.trace.model import Trace
 
 Numbers = NDArray[np.int64]
@@ -25,10 +27,14 @@ SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
 """How many bits are set."""
 _LOWEST = np.array([0] + [(n & -n).bit_length() - 1 for n in range(1, 16)])
+_GLOBAL = FIELDS.index("global")
 FAR = 16
 """So many times as far from where they are would data lie that do not move with the CTAs."""
 PRIVATE = 1 << 50
 """Addresses from here on stand for data of which no more is known than that each CTA has its own."""
+LOCAL, LOCAL_BYTES, MOST_WARPS = 1 << 48, 1 << 26, 64
+"""Addresses from `LOCAL` on stand for local memory, of which each place for a CTA on the chip has `LOCAL_BYTES`,
+and each of its warps an equal part."""
 NONE = -(1 << 60)
 """In place of a move: the CTA does not come there."""
 
@@ -74,7 +80,7 @@ class L2Requests:
 def l2_requests(program: Program, log: Log) -> list[L2Requests]:
     """What each CTA of the program touches beyond L1."""
     of, op = program.accesses, program.path[program.request_issue]
-    is_global = np.array([o.kind is Kind.GLOBAL and not o.is_local for o in program.ops])
+    is_global = np.array([o.kind is Kind.GLOBAL for o in program.ops])
     stores = np.array([o.is_plain_global_store or (o.is_atomic and o.is_store) for o in program.ops])
     (requests,) = np.nonzero(is_global[op] & (stores[op] | (log.beyond > 0)))
     requests = requests[np.argsort(log.start[requests], kind="stable")]
@@ -85,8 +91,10 @@ def l2_requests(program: Program, log: Log) -> list[L2Requests]:
     lines = of.first_line[access + 1] - of.first_line[access]
     index = runs(of.first_line[access], lines)
     begins, width = of.first_sector[index], of.first_sector[index + 1] - of.first_sector[index]
-    sector, line = of.sector[runs(begins, width)], np.repeat(np.arange(len(index)), width)
     request = np.repeat(np.arange(len(requests)), lines)
+    own = np.where(np.array([o.is_local for o in program.ops])[op], _local_memory(program, requests), 0)
+    sector, line = of.sector[runs(begins, width)], np.repeat(np.arange(len(index)), width)
+    sector = sector + own[request[line]] // SECTOR_BYTES
     away = _away(sector, request[line], np.where(written, np.iinfo(np.int64).max, sent))
     sector, line = sector[away], line[away]
     mask, asked = np.zeros(len(index), np.int64), np.bincount(line, minlength=len(index))
@@ -97,12 +105,21 @@ def l2_requests(program: Program, log: Log) -> list[L2Requests]:
     cta = np.searchsorted(program.first_request[program.first_warp], requests, "right")[request] - 1
     instruction, begin = np.array([o.index for o in program.ops])[op], np.asarray(log.cta_start, np.int64)
     all_of = L2Requests(
-        of.sector[begins] // 4 * LINE_BYTES, mask, count, np.asarray(log.start[requests][request], np.int64),
-        written[request], ~written[request] & (of.in_part[index] > 0), instruction[request], np.zeros_like(request), 0,
+        of.sector[begins] // 4 * LINE_BYTES + own[request], mask, count,
+        np.asarray(log.start[requests][request], np.int64), written[request],
+        ~written[request] & (of.in_part[index] > 0), instruction[request], np.zeros_like(request), 0,
     )  # fmt: skip
     each = [all_of.only(np.flatnonzero((cta == k) & (mask > 0))) for k in range(program.ctas)]
     lives = np.asarray(log.cta_end, np.int64) - begin
+    each = [replace(t, line=t.line - (t.line >= LOCAL) * (k * LOCAL_BYTES)) for k, t in enumerate(each)]
     return [replace(t, time=t.time - begin[k], cycles=int(lives[k])) for k, t in enumerate(each)]
+
+
+def _local_memory(program: Program, requests: Numbers) -> Numbers:
+    """The first byte of the local memory of the warp that makes each request: every place for a CTA has its own."""
+    warp = np.searchsorted(program.first_request, requests, "right") - 1
+    cta = np.searchsorted(program.first_warp, warp, "right") - 1
+    return np.asarray(LOCAL + cta * LOCAL_BYTES + (warp - program.first_warp[cta]) * (LOCAL_BYTES // MOST_WARPS))
 
 
 def _away(sector: Numbers, request: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
@@ -125,12 +142,13 @@ def runs(first: Numbers, counts: Numbers) -> Numbers:
 
 
 def address_deltas(
-    trace: Trace, pattern: L2Requests, reference: int, others: list[tuple[int, L2Requests]]
+    trace: Trace, pattern: L2Requests, reference: int, others: list[tuple[int, L2Requests]], places: int
 ) -> dict[int, Numbers | None]:
     """Stream → how far each CTA's data lie from those of the reference CTA, in bytes; None: each has its own.
 
     Of copies that are known one by one, [CTAs, copies], NONE where a CTA has no such one.
-    `reference` is the pattern's number in the grid; `others` are CTAs that were executed, too.
+    `reference` is the pattern's number in the grid; `others` are CTAs that were executed, too. The chip has `places`
+    for CTAs, each with local memory that one CTA after another uses.
     """
     sample = trace.sample
     looked = {} if sample is None else {pc: _whole(at, trace.launch.grid) for pc, at in sample.first.items()}
@@ -145,6 +163,9 @@ def address_deltas(
     found: dict[int, Numbers | None] = {}
     for stream in np.unique(pattern.stream).tolist():
         here = pattern.stream == stream
+        if pattern.line[here][0] >= LOCAL:
+            found[stream] = np.arange(trace.launch.ctas) % places * LOCAL_BYTES
+            continue
         if stream in known:
             found[stream] = known[stream]
             continue
@@ -177,6 +198,7 @@ def _executed(trace: Trace) -> dict[int, dict[int, int]]:
     wanted = np.array([
         i.operation.kind is Kind.GLOBAL and (others.sources is not None or i.mnemonic != "LDGSTS") for i in trace.code
     ])  # fmt: skip
+    (has_events,) = np.nonzero([i.has_events for i in trace.code])
     far = np.iinfo(np.int64).max
     lowest = np.where(others.active, others.global_addresses, far).min(axis=1, initial=far)
     found: dict[int, dict[int, int]] = {}
@@ -187,6 +209,15 @@ def _executed(trace: Trace) -> dict[int, dict[int, int]]:
             if at < far:
                 of = found.setdefault(pc, {})
                 of[warp.cta] = min(at, of.get(warp.cta, at))
+    copies = np.array([i.mnemonic in COPIES for i in trace.code])[has_events]
+    for warp in others.warps:
+        if warp.events is None or others.events is None:
+            continue
+        pcs = np.searchsorted(has_events, warp.path[np.isin(warp.path, has_events)])
+        for pc in np.unique(pcs[copies[pcs] & (warp.events >= 0)]).tolist():
+            at = int(others.events[warp.events[(pcs == pc) & (warp.events >= 0)], _GLOBAL].min())
+            of = found.setdefault(int(has_events[pc]), {})
+            of[warp.cta] = min(at, of.get(warp.cta, at))
     return found
 
 

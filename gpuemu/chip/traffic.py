@@ -51,7 +51,7 @@ def traffic(
         round(float((pattern.count * often)[which].sum())) for which in (~written & ~alone, ~written, written)
     )
     if not len(pattern.line):
-        return Traffic(0, 0, 0, 0, 0, looked)
+        return Traffic(0, 0, 0, 0, 0, 0, looked)
     every = max(1, len(pattern.line) * looked // WANTED)
     drift = chip.drift_cycles if min(resident, ctas / sms) > 1 else chip.drift_alone_cycles
     found = _sampled(pattern, moves, looked, weights, starts, drift or 0.0, every, buffers)
@@ -64,7 +64,7 @@ def traffic(
     touched = list(zip(*(c.tolist() for c in columns), strict=True))
     if not cold:
         l2.begin(touched)
-    read, back, merged = l2.take(touched)
+    read, dirtied, back, merged = l2.take(touched)
     half = len(read) // 2
     fewer = merged / max(1, int(COUNTS[sectors[joins]].sum()))
     # Later CTAs do as the second half of those looked at, and what is more than the pattern as the pattern.
@@ -74,7 +74,8 @@ def traffic(
     def of_all(found: Numbers) -> int:
         return int((found.sum() + (more - 1) * 2 * found[half:].sum()) * block_bytes)
 
-    return Traffic(loaded, int(loaded - shared * fewer), stored, of_all(read), of_all(back), looked)
+    asked = int(loaded - shared * fewer)
+    return Traffic(loaded, asked, stored, of_all(read), of_all(back), of_all(dirtied), looked)
 
 
 def _often(pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -195,14 +195,14 @@ class WarpTrace:
 class GridSample:
     """What is known of a launch beside the CTAs that are timed.
 
-    `follow`: how many of `others` follow on the SM that is timed, the first ones; the rest lie spread over the grid.
+    `followers`: those of `others` that follow on the SM that is timed; the rest lie spread over the grid.
     `heaviest`: where CTAs are unequal, some that live together on an SM, and those that follow there, all executed.
     `first`: for instructions that load from global memory, the byte address of the first access in each CTA, from
     CTA 0 on, as far as that was looked at; -1 where a CTA did not come there. `buffers`: first byte and length of each.
     """
 
     others: Trace
-    follow: int
+    followers: tuple[int, ...]
     heaviest: tuple[int, ...]
     first: dict[int, NDArray[np.int64]]
     buffers: tuple[tuple[int, int], ...]

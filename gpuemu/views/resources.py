@@ -67,6 +67,7 @@ def _waits(reason: str, causes: str, values: str) -> _Group:
 _GROUPS = (
     _Group("", "", NO_END, """
         compute_capability chip chips.*.sms chips.*.clock_mhz chips.*.base_clock_mhz chips.*.tensor_clock_mhz
+        chips.*.rates_clock_mhz chips.*.far_cycles chips.*.dirty_share chips.*.float_atomics_per_cycle
         chips.*.l2_kibibytes chips.*.gpcs
         chips.*.merged_requests chips.*.merge_cycles chips.*.merge_missed_cycles chips.*.drift_cycles
         chips.*.drift_alone_cycles

@@ -32,7 +32,7 @@ def streams(what: str, kernel: str) -> dict[int, float]:
 
 def shares(sms: int, loads: int, stores: int, read: int, written: int):
     first = First(1.0, np.zeros(1, np.int64))
-    return share(H100, Traffic(loads, loads, stores, read, written, sms), sms, first, False)
+    return share(H100, Traffic(loads, loads, stores, read, written, written, sms), sms, first, False)
 
 
 @pytest.mark.parametrize("sms", [99, 132])
@@ -97,7 +97,7 @@ def test_the_wait_that_settles_is_the_one_that_a_launch_so_long_has():
 
 def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():
     first = First(1.0, np.arange(16))
-    lacks = [share(H100, Traffic(1000, 1000, 0, 16_000, 0, 132), 132, first, once).absent.mean() for once in (0, 1)]
+    lacks = [share(H100, Traffic(1000, 1000, 0, 16_000, 0, 0, 132), 132, first, once).absent.mean() for once in (0, 1)]
     assert lacks[0] == pytest.approx(0.5, abs=0.1)
     assert lacks[1] > 0.75
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.chip.sampling import sampled
+from gpuemu.chip.sampling import spread
 from gpuemu.trace.model import GridSample, Launch
 
 SOURCE = 'extern "C" __global__ void nothing() {}\n'
@@ -99,5 +99,5 @@ def test_work_that_data_decide_is_counted_in_a_warp_of_each_cta(tmp_path: Path) 
 def test_a_cta_that_leaves_is_executed_even_where_only_two_are() -> None:
     launch = Launch((8, 8, 24), (256, 1, 1), 32, 0, 0)
     left = np.resize((np.arange(8)[:, None] > np.arange(8)).ravel(), launch.ctas)
-    assert sampled(launch, [0, 132], 132, 60_000, None) == [1535, 1]
-    assert sampled(launch, [0, 132], 132, 60_000, left) == [8, 1535]
+    assert spread(launch, [0, 132], 60_000, None, None) == [1535, 1]
+    assert spread(launch, [0, 132], 60_000, left, None) == [8, 1535]

@@ -19,7 +19,7 @@ from gpuemu.views import text
 from gpuemu.views.grid import GridCounts
 from gpuemu.views.report.page import as_html
 
-NOTHING = Traffic(0, 0, 0, 0, 0, 1)
+NOTHING = Traffic(0, 0, 0, 0, 0, 0, 1)
 GRID = GridCounts(
     "H200",
     sms=132,

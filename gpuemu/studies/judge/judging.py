@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
+from gpuemu.chip.plan import SampledGrid
 from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import run
 from gpuemu.sass.tools.disassembly import decode_function
@@ -23,7 +24,7 @@ from gpuemu.studies.judge.problem import Draw, JudgedProblem, ProblemError, chan
 RIGHT, WRONG, CHEATS, FAULTY, REFUSED, LIMIT = "right", "wrong", "cheats", "faulty", "refused", "limit"
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 _MOST_LETTERS = 2000
-_SCRATCH, _NOISE = 1, 2
+_SCRATCH, _NOISE, _TIMED = 1, 2, 3
 """Tell the random bits of scratch memory, and of what nobody has written, from those of arguments."""
 
 
@@ -141,12 +142,15 @@ class _Judging:
     def _time(self, candidate: JudgedDraw, arch: Architecture) -> dict[str, Any]:
         """Times of the last draw, each launch on memory that the ones before it left; its values count, too."""
         draw, scratch = self._memory(candidate, self.task.draws)
-        noise = int(chance(self.task.seed, self.task.draws, _NOISE).integers(1 << 62))
+        noise, timed = (
+            int(chance(self.task.seed, self.task.draws, what).integers(1 << 62)) for what in (_NOISE, _TIMED)
+        )
+        plan = SampledGrid(timed)
         cycles, nanoseconds, longest, limited_by = 0, 0.0, -1.0, ""
         for launch in candidate.launches:
             given = bound(launch, draw.given, scratch)
             args = [np.asarray(one) if isinstance(one, np.ndarray) else one for one in given]
-            result = run(execute_launch(launch.config(args, arch, self.task.budget, noise)), arch)
+            result = run(execute_launch(launch.config(args, arch, self.task.budget, noise), plan=plan), arch)
             cycles += result.cycles
             whole = result.grid.nanoseconds
             took = float(whole) if whole is not None else result.cycles * 1000 / arch.chips[arch.chip].clock_mhz

@@ -1,0 +1,37 @@
+// Kernels that isolate what the SMs of a chip share.
+#include <cstdint>
+extern "C" __global__ void count_floats(float* a) { if (threadIdx.x == 0) atomicAdd(a, 1.f); }
+extern "C" __global__ void count_ints(int* a) { if (threadIdx.x == 0) atomicAdd(a, 1); }
+extern "C" __global__ void again(const float* a, float* b) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < 8; k++) sum += a[(i + k * 270336) & 8388607];  // 270,336: the threads of 1,056 CTAs
+    if (sum == 12345.f) b[0] = sum;
+}
+extern "C" __global__ void spill(int* out, int k) {
+    int a[64], sum = threadIdx.x;
+    for (int i = 0; i < 64; i++) a[(i * k) & 63] = sum + i;
+    for (int i = 0; i < 64; i++) sum += a[(i * k + 1) & 63];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+extern "C" __global__ void bulk(const float* a, float* b) {
+    __shared__ alignas(128) float tile[4096];
+    __shared__ uint64_t full;
+    uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full), to = (uint32_t)__cvta_generic_to_shared(tile);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar));
+        asm volatile("fence.mbarrier_init.release.cluster;");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16384;" ::"r"(bar) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16384, [%2];" ::"r"(to), "l"(a + blockIdx.x * 4096), "r"(bar) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred P; W: mbarrier.try_wait.parity.shared::cta.b64 P, [%0], 0; @!P bra W; }" ::"r"(bar) : "memory");
+    float sum = 0;
+    for (int k = 0; k < 32; k++) sum += tile[k * 128 + threadIdx.x];
+    if (sum == 12345.f) b[0] = sum;
+}
+extern "C" __global__ void load_once(const float* a, float* b) { b[blockIdx.x * 32 + threadIdx.x] = a[blockIdx.x * 32 + threadIdx.x]; }
+extern "C" __global__ void copy(const float4* a, float4* b) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    b[i] = a[i];
+}

@@ -1,0 +1,113 @@
+"""What SMs share, one mechanism at a time, against what was measured on an H200."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.chip.estimate import LaunchEstimate, Traffic
+from gpuemu.chip.launch import ATOMICS, DRAM
+from gpuemu.chip.plan import SampledGrid
+from gpuemu.chip.rates import BURST_CYCLES, burst
+from gpuemu.trace.model import Launch
+
+SOURCE = Path(__file__).with_name("kernels.cu")
+H200 = gpuemu.load_arch("sm_90").with_overrides({"chip": "H200"})
+CHIP = H200.chips["H200"]
+
+
+def launch(kernel: str, grid: int, threads: int, args: list[Any], arch: Any = H200, **more: Any) -> LaunchEstimate:
+    trace = gpuemu.trace_kernel(SOURCE, kernel, grid, threads, args=args, arch=arch, timed_only=True, **more)
+    whole = gpuemu.run(trace, arch).grid.whole
+    assert whole is not None
+    return whole
+
+
+@pytest.mark.parametrize(("kernel", "rate"), [("count_floats", 0.287), ("count_ints", 0.73)])
+def test_l2_adds_floats_to_one_word_more_slowly_than_integers_and_the_launch_waits_for_it(kernel: str, rate: float):
+    found = launch(kernel, 4224, 32, [np.zeros(32, np.float32)])
+    assert found.limited_by == ATOMICS
+    assert found.elapsed - CHIP.launch_cycles == pytest.approx(4224 / rate, rel=0.05)
+
+
+def test_a_cta_finds_no_data_in_l1_of_one_that_would_have_to_lie_on_its_sm():
+    """CTA n + 1,056 loads what CTA n has loaded, and begins on whichever SM falls free: all of it comes from L2."""
+    a = np.zeros(1 << 23, np.float32)
+    found = launch("again", 3168, 256, [a, a])
+    assert found.traffic.loaded_sectors == pytest.approx(3168 * 256 * 8 * 4 // 32, rel=0.02)
+
+
+@pytest.mark.parametrize("grid", [132, 1056])
+def test_spills_are_written_to_l2_each_time(grid: int):
+    """An H200: 260 sectors a warp, 256 of which it spills, and 4 results."""
+    found = launch("spill", grid, 128, [np.zeros(grid * 128, np.int32), 1])
+    assert found.traffic.stored_sectors == grid * 4 * 260
+
+
+def test_spills_that_exceed_l2_reach_dram():
+    small = H200.with_overrides({"chips.H200.l2_held_kibibytes": 4096, "chips.H200.l2_dirty_kibibytes": 2048})
+    found = launch("spill", 1056, 128, [np.zeros(1056 * 128, np.int32), 1], small)
+    assert found.traffic.dram_written > 16 << 20
+
+
+@pytest.mark.parametrize("grid", [264, 1056])
+def test_bulk_copies_without_a_tensor_map_are_traffic(grid: int):
+    a = np.zeros(grid * 4096, np.float32)
+    found = launch("bulk", grid, 128, [a, a])
+    assert found.traffic.loaded_sectors == grid * 16384 // 32
+
+
+def test_the_sm_that_is_farthest_from_its_data_ends_last():
+    a = np.zeros(132 * 32, np.float32)
+    near = launch("load_once", 132, 32, [a, a], H200.with_overrides({"chips.H200.far_cycles": 0}))
+    far = launch("load_once", 132, 32, [a, a])
+    assert far.elapsed - near.elapsed == pytest.approx(CHIP.far_cycles, abs=2)
+
+
+def test_a_line_takes_time_of_dram_when_it_becomes_dirty():
+    assert Traffic(0, 0, 0, 100, 0, 1000, 1).dram_bytes(CHIP) == 100 + 1000 * CHIP.dirty_share
+    assert Traffic(0, 0, 0, 100, 900, 1000, 1).dram_bytes(CHIP) == 1000
+    a, b = (np.zeros(4096 * 1024, np.float32) for _ in range(2))
+    cold = H200.with_overrides({"global_memory.first_touch": "dram"})
+    found = launch("copy", 4096, 256, [a, b], cold)
+    assert found.traffic.dram_written == 0
+    assert found.limits[DRAM] > 1.7 * len(a) * 4 / CHIP.dram_bytes_per_cycle
+
+
+@pytest.mark.parametrize("clock", [1600, 2400])
+def test_dram_keeps_its_rate_when_the_clock_of_the_sms_changes(clock: int):
+    a, b = (np.zeros(8192 * 1024, np.float32) for _ in range(2))
+    cold = H200.with_overrides({"global_memory.first_touch": "dram"})
+    other = cold.with_overrides({"chips.H200.clock_mhz": clock})
+    limits = [launch("copy", 8192, 256, [a, b], arch).limits[DRAM] for arch in (cold, other)]
+    assert limits[1] / clock == pytest.approx(limits[0] / 1980, rel=0.03)
+
+
+def test_what_an_sm_may_save_up_rises_without_a_step():
+    found = [burst(10_000.0, 2.0, busy) for busy in np.linspace(0, 1, 101)]
+    assert (np.diff(found) <= 0).all()
+    assert -np.diff(found).min() < 1_000
+    assert found[0] == BURST_CYCLES + 10_000
+    assert burst(10_000.0, 1.0, 0.0) == found[-1] == BURST_CYCLES
+
+
+def test_a_seed_draws_the_sm_that_is_timed_and_none_gives_the_first():
+    grid = Launch((2000, 1, 1), (128, 1, 1), 32, 0, 0)
+    plans = [SampledGrid(seed).begin(grid, 132, 4) for seed in range(40)]
+    assert len({plan.timed[0] for plan in plans}) > 20
+    assert all(len(plan.timed) == 4 and max(plan.timed) < 2000 for plan in plans)
+    assert SampledGrid().begin(grid, 132, 4).timed == range(0, 528, 132)
+    assert {*SampledGrid(7).begin(grid, 132, 4).recorded_beside(False)} != {
+        *SampledGrid(8).begin(grid, 132, 4).recorded_beside(False)
+    }
+
+
+@pytest.mark.parametrize("ctas", [5, 131, 140, 260, 527])
+def test_a_drawn_sm_has_as_many_ctas_as_any(ctas: int):
+    for seed in range(20):
+        plan = SampledGrid(seed).begin(Launch((ctas, 1, 1), (128, 1, 1), 32, 0, 0), 132, 4)
+        assert len(plan.timed) == -(-ctas // 132)
