@@ -113,15 +113,13 @@ const char *path_of(const link_map *object) { return object->l_name && *object->
 
 void redirect(const link_map *object) {
   File file(path_of(object));
-  const char *base = strrchr(path_of(object), '/');
-  // The shared runtime has its names in the dynamic table; programs that are linked with it are bound to ours.
-  bool is_shared_runtime = base && !strncmp(base + 1, "libcudart.so", 12);
-  bool has_runtime = is_shared_runtime;
+  bool has_runtime = false;
   each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t, size_t) {
     has_runtime |= !strcmp(name, "cudaGetExportTable");
   });
   if (!has_runtime) return;
-  each_symbol(file, is_shared_runtime ? SHT_DYNSYM : SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
+  each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
+    if (!is_of_the_runtime(name)) return;
     Ours wanted{name, 0};
     auto found = static_cast<const Ours *>(bsearch(&wanted, ours, our_count, sizeof(Ours), by_name));
     if (found) jump(object->l_addr + value, found->address, bytes);

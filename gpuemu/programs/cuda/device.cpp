@@ -160,6 +160,8 @@ RUNTIME(cudaDeviceGetPCIBusId, (char *to, int bytes, int device),
         need_device(device); need(to && bytes > 12); snprintf(to, size_t(bytes), "0000:%02x:00.0", state().attribute(33)))
 RUNTIME(cudaDeviceGetByPCIBusId, (int *device, const char *name), need(device && name); *device = 0)
 RUNTIME(cudaDeviceCanAccessPeer, (int *can, int one, int other), need_device(one); need_device(other); *can = 0)
+RUNTIME(cudaDeviceGetP2PAttribute, (int *value, int, int one, int other),
+        need(value); need_device(one); need_device(other); need(one != other, kInvalidDevice); *value = 0)
 RUNTIME(cudaDeviceEnablePeerAccess, (int, unsigned), fail(kInvalidDevice))
 RUNTIME(cudaDeviceDisablePeerAccess, (int), fail(kInvalidDevice))
 BOTH(cudaDeviceGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest), if (least) *least = 0; if (greatest) *greatest = -5)
@@ -173,6 +175,11 @@ BOTH(cudaCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache, (), )
 BOTH(cudaDeviceSynchronize, cuCtxSynchronize, (), synchronize_device())
 BOTH(cudaProfilerStart, cuProfilerStart, (), )
 BOTH(cudaProfilerStop, cuProfilerStop, (), )
+RUNTIME(cudaDeviceGraphMemTrim, (int device), need_device(device))
+RUNTIME(cudaDeviceGetGraphMemAttribute, (int device, int which, uint64_t *value),
+        need_device(device); need(value && which >= 0 && which < 4); *value = state().used_bytes)
+RUNTIME(cudaDeviceSetGraphMemAttribute, (int device, int which, const uint64_t *value),
+        need_device(device); need(value && !*value && (which == 1 || which == 3)))
 RUNTIME_WITHOUT_DEVICE(cudaDriverGetVersion, (int *version), need(version); *version = 13000)
 RUNTIME_WITHOUT_DEVICE(cudaRuntimeGetVersion, (int *version), need(version); *version = 13000)
 

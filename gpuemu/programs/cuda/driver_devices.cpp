@@ -97,7 +97,9 @@ API cuGetProcAddress(const char *name, void **function, int version, uint64_t fl
   return cuGetProcAddress_v2(name, function, version, flags, nullptr);
 }
 
-DRIVER_WITHOUT_CONTEXT(cuInit, (unsigned flags), need(!flags))
+API cuInit(unsigned flags) {
+  return guarded_call([&] { need(!flags); }, Needs::kDevice);
+}
 DRIVER_WITHOUT_DEVICE(cuDriverGetVersion, (int *version), need(version); *version = kVersion)
 DRIVER_WITHOUT_CONTEXT(cuDeviceGet, (int *device, int number), need(device); need_device(number); *device = 0)
 DRIVER_WITHOUT_CONTEXT(cuDeviceGetCount, (int *count), need(count); *count = 1)

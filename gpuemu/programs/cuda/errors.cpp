@@ -116,3 +116,9 @@ API cudaGetLastError() {
   last_error = kSuccess;
   return code;
 }
+
+// Descriptions of elements alone; what they would describe, arrays and textures, is not provided.
+struct ChannelDescription {
+  int x, y, z, w, kind;
+};
+EXPORT ChannelDescription cudaCreateChannelDesc(int x, int y, int z, int w, int kind) { return {x, y, z, w, kind}; }

@@ -19,6 +19,11 @@ T *checked(void *handle) {
   return one;
 }
 
+std::set<void *> &graph_memory() {
+  static auto *found = new std::set<void *>;
+  return *found;
+}
+
 struct Capture {
   Graph *graph;
   int mode;  // 0 global, 1 of the thread, 2 relaxed
@@ -46,13 +51,21 @@ bool comes_before(Node *node, std::vector<Node *> todo) {
 
 thread_local int allowed_capture_mode = 0;
 
+AllocateWork allocate_for_graph(size_t bytes) {
+  void *pointer = allocate(bytes, MemoryKind::DEVICE);
+  graph_memory().insert(pointer);
+  auto give_up = [](void *memory) {
+    graph_memory().erase(memory);
+    if (find_allocation(memory)) release(memory, false);  // after cudaDeviceReset there is none
+  };
+  return {pointer, bytes, std::shared_ptr<void>(pointer, give_up)};
+}
+
+bool belongs_to_graph(void *pointer) { return graph_memory().count(pointer); }
+
 Graph::~Graph() {
   live<Graph>().erase(this);
-  for (auto &node : nodes) {
-    if (auto work = std::get_if<AllocateWork>(&node->work); work && !node->origin && find_allocation(work->pointer))
-      release(work->pointer, false);
-    live<Node>().erase(node.get());
-  }
+  for (auto &node : nodes) live<Node>().erase(node.get());
 }
 
 std::shared_ptr<Graph> Graph::copy() const {

@@ -25,6 +25,13 @@ struct HostParameters {
   void *data;
 };
 
+struct AllocateParameters {
+  char pool_properties[88];
+  const void *access;
+  size_t access_count, bytes;
+  void *pointer;
+};
+
 struct NodeParameters {  // cudaGraphNodeParams
   int type, reserved[3];
   union {
@@ -38,12 +45,7 @@ struct NodeParameters {  // cudaGraphNodeParams
     HostParameters host;
     Graph *graph;
     Event *event;
-    struct {
-      char pool_properties[88];
-      const void *access;
-      size_t access_count, bytes;
-      void *pointer;
-    } allocation;
+    AllocateParameters allocation;
     void *free;
   };
 };
@@ -66,6 +68,12 @@ FillWork work_of(const FillParameters &how) {
   return {how.to, how.pitch, 0, how.value, how.element, how.width * how.element, how.height, 1};
 }
 
+AllocateWork work_of(AllocateParameters &how) {
+  AllocateWork made = allocate_for_graph(how.bytes);
+  how.pointer = made.pointer;
+  return made;
+}
+
 Work work_of(NodeParameters &how) {
   switch (how.type) {
     case kKernelNode: return work_of(how.kernel);
@@ -76,9 +84,7 @@ Work work_of(NodeParameters &how) {
     case kEmptyNode: return EmptyWork{};
     case kWaitNode: return WaitWork{event_of(how.event)};
     case kRecordNode: return RecordWork{event_of(how.event)};
-    case kAllocateNode:
-      how.allocation.pointer = allocate(how.allocation.bytes, MemoryKind::DEVICE);
-      return AllocateWork{how.allocation.pointer, how.allocation.bytes};
+    case kAllocateNode: return work_of(how.allocation);
     case kFreeNode: return FreeWork{how.free};
     default: refuse("cudaGraphAddNode", "with a node of this type is not provided by gpuemu exec.");
   }
@@ -219,6 +225,11 @@ BOTH(cudaGraphAddEventRecordNode, cuGraphAddEventRecordNode, (NODE_PLACE, void *
 BOTH(cudaGraphAddEventWaitNode, cuGraphAddEventWaitNode, (NODE_PLACE, void *event),
         add(made, graph, after, count, WaitWork{event_of(event)}))
 RUNTIME(cudaGraphAddMemFreeNode, (NODE_PLACE, void *pointer), add(made, graph, after, count, FreeWork{pointer}))
+RUNTIME(cudaGraphAddMemAllocNode, (NODE_PLACE, AllocateParameters *how),
+        need(how); add(made, graph, after, count, work_of(*how)))
+RUNTIME(cudaGraphMemAllocNodeGetParams, (void *node, AllocateParameters *found),
+        need(found); *found = {}; found->bytes = as<AllocateWork>(node).bytes; found->pointer = as<AllocateWork>(node).pointer)
+RUNTIME(cudaGraphMemFreeNodeGetParams, (void *node, void **pointer), need(pointer); *pointer = as<FreeWork>(node).pointer)
 RUNTIME(cudaGraphAddNode,
         (Node **made, void *graph, Node *const *after, const void *, size_t count, NodeParameters *how),
         need(how); add(made, graph, after, count, work_of(*how)))
@@ -253,6 +264,18 @@ RUNTIME(cudaGraphEventWaitNodeGetEvent, (void *node, Event **event), need(event)
 RUNTIME(cudaGraphEventWaitNodeSetEvent, (void *node, void *event), as<WaitWork>(node).event = event_of(event))
 RUNTIME(cudaGraphNodeSetParams, (void *node, NodeParameters *how),
         need(how); change_work(node_of(node), work_of(*how)))
+RUNTIME(cudaGraphMemcpyNodeGetParams, (void *node, Copy3D *found),
+        need(found); auto &work = as<CopyWork>(node); *found = {}; found->kind = work.kind;
+        found->source = {const_cast<char *>(work.source), work.source_pitch, work.width, work.source_plane / work.source_pitch};
+        found->to = {work.to, work.to_pitch, work.width, work.to_plane / work.to_pitch};
+        found->extent = {work.width, work.height, work.depth})
+RUNTIME(cudaGraphKernelNodeGetAttribute, (void *node, int id, Dim *value),
+        need(value); auto &work = as<LaunchWork>(node); *value = {};
+        if (id == kAttributeCluster) *value = work.cluster;
+        if (id == kAttributeCooperative) value->x = work.is_cooperative)
+RUNTIME(cudaGraphKernelNodeCopyAttributes, (void *to, void *from),
+        as<LaunchWork>(to).cluster = as<LaunchWork>(from).cluster;
+        as<LaunchWork>(to).is_cooperative = as<LaunchWork>(from).is_cooperative)
 RUNTIME(cudaGraphKernelNodeSetAttribute, (void *node, int id, const Dim *value),
         auto &work = as<LaunchWork>(node);
         if (id == kAttributeCluster) work.cluster = *value;

@@ -13,6 +13,22 @@ struct PointerAttributes {
   long reserved[8];
 };
 
+struct PeerCopy {  // cudaMemcpy3DPeerParms
+  void *source_array;
+  Extent source_place;
+  Pitched source;
+  int source_device;
+  void *to_array;
+  Extent to_place;
+  Pitched to;
+  int to_device;
+  Extent extent;
+  Copy3D plain() const {
+    need(!source_device && !to_device, kInvalidDevice);
+    return {source_array, source_place, source, to_array, to_place, to, extent, kDefaultDirection};
+  }
+};
+
 void place(void **pointer, size_t bytes, MemoryKind kind, unsigned flags = 0) {
   need(pointer);
   no_capture();
@@ -22,7 +38,7 @@ void place(void **pointer, size_t bytes, MemoryKind kind, unsigned flags = 0) {
 void put_back(void *pointer, bool is_pinned) {
   no_capture();
   wait_for_host_functions();
-  release(pointer, is_pinned);
+  if (!belongs_to_graph(pointer)) release(pointer, is_pinned);
   state().surface();
 }
 
@@ -170,3 +186,9 @@ BOTH(cudaMemAdvise, cuMemAdvise_v2, (const void *pointer, size_t bytes, int, Mem
         need(find_allocation(pointer)); check_range(pointer, bytes))
 BOTH_IN_STREAM(cudaStreamAttachMemAsync, cuStreamAttachMemAsync, (void *stream, void *pointer, size_t, unsigned),
                   need(find_allocation(pointer)); stream_of(stream))
+RUNTIME(cudaMemRangeGetAttribute, (int *value, size_t bytes, int attribute, const void *pointer, size_t count),
+        need(value && bytes == 4 && attribute >= 1 && attribute <= 8); need(find_allocation(pointer));
+        check_range(pointer, count); *value = attribute == 1 ? 0 : -2)
+RUNTIME_IN_DEFAULT_STREAM(cudaMemcpy3DPeer, (const PeerCopy *box), need(box); copy_box(box->plain(), true, stream))
+RUNTIME_IN_STREAM(cudaMemcpy3DPeerAsync, (const PeerCopy *box, void *stream),
+                  need(box); copy_box(box->plain(), false, stream))

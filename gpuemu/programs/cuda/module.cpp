@@ -184,6 +184,8 @@ Kernel *registered_kernel(const void *host) {
 
 Variable *registered_variable(const void *host) {
   auto found = variables().find(host);
-  need(found != variables().end(), kInvalidSymbol);
-  return found->second;
+  if (found != variables().end()) return found->second;
+  for (auto &[place, variable] : variables())  // a managed variable is named by where it lies
+    if (variable->managed && *variable->managed == host) return variable;
+  fail(kInvalidSymbol);
 }

@@ -67,6 +67,7 @@ Code runtime_call(Work work, Needs needs = Needs::kDevice) {
 // A call of the driver. Some errors are the runtime's alone.
 template <class Work>
 Code driver_call(Work work, Needs needs = Needs::kContext) {
+  if (needs != Needs::kNothing && !connected()) return kInitialization;  // before cuInit
   if (needs == Needs::kContext && (contexts().empty() || !contexts().back())) return kInvalidContext;
   Code code = guarded_call(work, needs);
   return code == kInvalidConfiguration || code == kInvalidPitch || code == kInvalidMemcpyDirection ? kInvalidValue : code;

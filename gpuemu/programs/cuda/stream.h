@@ -63,10 +63,14 @@ struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 
-struct AllocateWork {
+struct AllocateWork {  // the memory is there as long as a graph has the node
   void *pointer;
   size_t bytes;
+  std::shared_ptr<void> owner;
 };
+
+AllocateWork allocate_for_graph(size_t bytes);
+bool belongs_to_graph(void *pointer);
 
 struct FreeWork {
   void *pointer;

@@ -1,4 +1,7 @@
 // Streams, events and host functions of the runtime, and the pools of memory that is allocated in the order of streams.
+#include <algorithm>
+#include <cstring>
+
 #include "runtime.h"
 
 namespace {
@@ -58,16 +61,20 @@ void allocate_in_order(void **pointer, size_t bytes, void *handle) {
   need(pointer);
   Stream *stream = stream_of(handle);
   wait_for_host_functions();
+  if (stream->capture) {
+    AllocateWork made = allocate_for_graph(bytes);
+    *pointer = made.pointer;
+    return submit(made, stream);
+  }
   *pointer = allocate(bytes, MemoryKind::DEVICE);
   default_pool()->used_high = std::max(default_pool()->used_high, state().used_bytes);
-  if (stream->capture) submit(AllocateWork{*pointer, bytes}, stream);
 }
 
 void free_in_order(void *pointer, void *handle) {
   Stream *stream = stream_of(handle);
   if (stream->capture) return submit(FreeWork{pointer}, stream);
   wait_for_host_functions();
-  release(pointer, false);
+  if (!belongs_to_graph(pointer)) release(pointer, false);
 }
 
 }  // namespace
@@ -88,6 +95,9 @@ BOTH_IN_STREAM(cudaStreamSynchronize, cuStreamSynchronize, (void *stream), synch
 BOTH_IN_STREAM(cudaStreamQuery, cuStreamQuery, (void *stream), synchronize(stream_of(stream)))
 BOTH_IN_STREAM(cudaStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned), wait(stream_of(stream), event_of(event)))
 BOTH_IN_STREAM(cudaStreamSetAttribute, cuStreamSetAttribute, (void *stream, int, const void *), stream_of(stream))
+BOTH_IN_STREAM(cudaStreamGetAttribute, cuStreamGetAttribute, (void *stream, int id, char *value),
+               need(value); Stream *one = stream_of(stream); std::fill_n(value, 64, char(0));
+               if (id == 8) memcpy(value, &one->priority, sizeof one->priority))
 BOTH_IN_STREAM(cudaStreamCopyAttributes, cuStreamCopyAttributes, (void *stream, void *source), stream_of(stream); stream_of(source))
 BOTH_IN_STREAM(cudaLaunchHostFunc, cuLaunchHostFunc, (void *stream, HostFunction function, void *data),
                   need(function); submit(HostWork{function, data}, stream_of(stream)))

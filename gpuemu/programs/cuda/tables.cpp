@@ -21,10 +21,13 @@ std::string file_of(void *address) {
 
 API cuGetExportTable(const void **table, const void *name) {
   for (auto &one : kRuntimeTables)
-    if (!memcmp(name, one, sizeof one))
-      refuse(file_of(__builtin_return_address(0)),
-             "has a CUDA runtime of its own without symbols, which gpuemu cannot replace. Link it with -cudart shared, "
-             "or do not strip it.");
+    if (!memcmp(name, one, sizeof one)) {
+      std::string file = file_of(__builtin_return_address(0));
+      bool is_shared = !file.compare(0, 12, "libcudart.so");
+      refuse(file, is_shared ? "was asked for its functions by name (dlsym), past gpuemu's own runtime. Link with it instead."
+                             : "has a CUDA runtime of its own without symbols, which gpuemu cannot replace. Link it with "
+                               "-cudart shared, or do not strip it.");
+    }
   *table = nullptr;
   return kNotFound;
 }

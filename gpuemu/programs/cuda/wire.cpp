@@ -116,13 +116,13 @@ void connect() {
 
 void refuse(const std::string &name, const std::string &why) {
   std::string text = name + " " + why;
-  if (owner == getpid()) {
-    try {
-      Ask(Request::REFUSED).put_text(text).send();
-    } catch (Failure &) {
-    }
+  if (owner != getpid()) end_program(text);
+  try {
+    Ask(Request::REFUSED).put_text(text).send();
+  } catch (Failure &) {
   }
-  end_program(text);
+  fflush(stdout);
+  _exit(kRefusedExit);  // gpuemu says why
 }
 
 Ask &Ask::put_bytes(const void *data, size_t bytes) {
