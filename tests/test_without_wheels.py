@@ -31,12 +31,12 @@ from gpuemu.cli.main import main
 main()
 """
 SAID = {
-    "nvidia-cuda-nvdisasm": f"error: nvdisasm: not installed; {CUDA_TOOLS}",
-    "nvidia-cuda-nvrtc": f"error: nvrtc: not installed; {CUDA_TOOLS}",
-    "nvidia-cuda-runtime": f"error: the headers of nvidia-cuda-runtime: not installed; {CUDA_TOOLS}",
-    "nvidia-cuda-crt": f"error: the headers of nvidia-cuda-crt: not installed; {CUDA_TOOLS}",
-    "nvidia-cuda-cccl": f"error: the headers of nvidia-cuda-cccl: not installed; {CUDA_TOOLS}",
-    "pyelftools": f"error: pyelftools, which reads machine code: not installed; {INSTALL} brings it",
+    "nvidia-cuda-nvdisasm": f"error: nvdisasm: not installed. {CUDA_TOOLS}.",
+    "nvidia-cuda-nvrtc": f"error: nvrtc: not installed. {CUDA_TOOLS}.",
+    "nvidia-cuda-runtime": f"error: the headers of nvidia-cuda-runtime: not installed. {CUDA_TOOLS}.",
+    "nvidia-cuda-crt": f"error: the headers of nvidia-cuda-crt: not installed. {CUDA_TOOLS}.",
+    "nvidia-cuda-cccl": f"error: the headers of nvidia-cuda-cccl: not installed. {CUDA_TOOLS}.",
+    "pyelftools": f"error: pyelftools, which reads machine code: not installed. Install it with {INSTALL}.",
 }
 """What a .cu gets without a wheel."""
 

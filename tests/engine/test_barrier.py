@@ -305,5 +305,5 @@ def test_waiting_ctas_do_not_hide_a_stuck_one():
     with trace.only(warps=0):
         emit(trace, "BAR.SYNC 0x1, 0x40")
     emit(trace, "EXIT")
-    with pytest.raises(GpuemuError, match=r"warp 0 of CTA 0 waiting at BAR\.SYNC 0x1, 0x40 for ever, with 1 arr"):
+    with pytest.raises(GpuemuError, match=r"warp 0 of CTA 0 waits forever at BAR\.SYNC 0x1, 0x40, with 1 arr"):
         gpuemu.run(trace.build(), machine(sm__max_ctas=1))

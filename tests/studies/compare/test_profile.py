@@ -148,7 +148,7 @@ RAW = (
         ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: found a header and no launch below it"),
         (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns"),
         (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns"),
-        (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: found no such column"),
+        (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: no such column"),
         (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: found no such column"),
     ],
 )  # fmt: skip
