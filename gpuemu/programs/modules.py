@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,6 +60,7 @@ class Modules:
         try:
             found = load_image(image, file, self._capability)
         except NoImageError as error:
+            print(f"gpuemu: {error}", file=sys.stderr, flush=True)
             raise DeviceError(protocol.NO_IMAGE, str(error)) from None
         module = Module(found.cubin, found.ptx_version)
         self._place(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -325,6 +326,36 @@ def test_the_tools_of_check_look_at_each_launch_in_memory_of_its_own(cubin: byte
     found = [[finding.tool for finding in one.findings] for one in program.launches]
     assert found[:2] == [[], []]
     assert "memcheck" in found[2]
+
+
+def test_check_executes_each_time_from_the_same_contents(cubin: bytes) -> None:
+    from gpuemu.studies.check.api import check_launch
+
+    seen: list[Any] = []
+
+    def look(config: Any) -> Any:
+        seen.append({start: data[:400].copy() for start, data in config.device.arrays.items()})
+        found = check_launch(config).findings
+        seen.append({start: data[:400].copy() for start, data in config.device.arrays.items()})
+        return found
+
+    program = Program(cubin, inspect=look)
+    data = program.allocate(np.arange(100, dtype="i4"))
+    program.launch("increase", 1, 128, "Qi", data, 100)
+    before, after = seen
+    assert all((before[start] == after[start]).all() for start in before)
+    assert program.read(data, "i4", 3).tolist() == [1, 2, 3]
+
+
+def test_code_for_other_gpus_only_is_an_error_that_says_which(cubin: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    program = Program(cubin)
+    fat = struct.pack("<4sHHQ", b"\x50\xed\x55\xba", 1, 16, 64 + len(cubin)) + struct.pack(
+        "<HHIQIIHHIIIQQQ", 2, 0x101, 64, len(cubin), 0, 0, 8, 1, 80, 0, 0, 0x11, 0, 0
+    ) + cubin  # fmt: skip
+    with pytest.raises(DeviceError) as caught:
+        program.device.load(fat)
+    assert caught.value.code == protocol.NO_IMAGE
+    assert "no code for sm_90 (sm_80" in capfd.readouterr().err
 
 
 def test_the_device_answers_as_the_chip(cubin: bytes) -> None:

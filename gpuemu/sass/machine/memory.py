@@ -89,6 +89,16 @@ class Device:
     arrays: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
     sections: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
+    def copy(self) -> Device:
+        """The same contents in memory of their own. A section that lies in one of the arrays lies in its copy."""
+        arrays = {start: array.copy() for start, array in self.arrays.items()}
+        copies = {array.ctypes.data: arrays[start] for start, array in self.arrays.items()}
+        sections = {
+            name: copies[data.ctypes.data][: len(data)] if data.ctypes.data in copies else data.copy()
+            for name, data in self.sections.items()
+        }
+        return Device(arrays, sections)
+
 
 class Memory:
     """All memory of a launch; shared and local memory are those of the CTA being executed.

@@ -170,7 +170,15 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
         cubin: Cubin = function.cubin, zeros: bool = config.zero_shared,
     ) -> Trace:  # fmt: skip
         one = replace(
-            config, code=cubin, args=arguments, arch=hardware, options=(), ctas=record, budget=budget, zero_shared=zeros
+            config,
+            code=cubin,
+            args=arguments,
+            arch=hardware,
+            options=(),
+            ctas=record,
+            budget=budget,
+            zero_shared=zeros,
+            device=None if config.device is None else config.device.copy(),
         )
         heard = (listeners.printer, listeners.progress) if speak else (None, None)
         return execute_launch(one, Listeners(*heard, observer=observer))
