@@ -1,1 +1,1 @@
-"""What a kernel does wrong: races, barriers, unwritten and foreign memory, hazards of control words."""
+"""Finds what a kernel does wrong: races, barriers, unwritten or foreign memory, hazards of control words."""

@@ -7,6 +7,7 @@ the size is a constant, the compiler has shifted it, and only the PTX still has 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,14 @@ _FURTHEST = 256
 """Instructions before a copy among which the shift of its size is found."""
 
 
+@dataclass
+class _Shifted:
+    """What each lane of one CTA has shifted last, in bytes, by the offset of the shift."""
+
+    cta: int
+    bytes: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+
 class BlockSizes:
     """The sizes of the copies in some code. `ptx`: of that code, if there is one."""
 
@@ -38,22 +47,27 @@ class BlockSizes:
         copies = [k for k, i in enumerate(code) if i.mnemonic in _COPIES]
         self._constants = {} if ptx is None else ptx.copy_sizes(code[k] for k in copies)
         self._findings, self._point = findings, point
-        self.cta = 0
         places = [k for k in copies if code[k].offset not in self._constants]
         self._shift_of = {code[k].offset: s.offset for k in places if (s := _shift(code, k)) is not None}
         self._shifts = set(self._shift_of.values())
-        self._bytes: dict[int, NDArray[np.int64]] = {}
-        """What each lane has shifted last, in bytes, by the offsets of the shifts."""
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self.per_cta = _Shifted(cta)
 
     def around(self, site: Any, step: Step) -> Step:
         """The step, watched if it shifts a size or copies a block."""
         offset = site.instruction.offset
         if offset in self._shifts:
             amount = parse_integer(site.instruction.operands[2]) or 0
-            get, kept = site.source(3), self._bytes.setdefault(offset, np.zeros(site.lanes.count, np.int64))
+            get = site.source(3)
 
             def shifted(mask: Mask) -> None:
                 now = np.asarray(get()).astype(np.int64) << _UNIT_SHIFT - amount
+                kept = self.per_cta.bytes.get(offset)
+                if kept is None:
+                    kept = self.per_cta.bytes[offset] = np.zeros(site.lanes.count, np.int64)
                 np.copyto(kept, now, where=True if mask is None else mask)
                 step(mask)
 
@@ -70,8 +84,8 @@ class BlockSizes:
             for first in np.flatnonzero(here.reshape(-1, LANES).any(axis=1)).tolist():
                 lane = first * LANES + int(here[first * LANES :].argmax())
                 count = constant
-                if shift is not None and shift in self._bytes:
-                    count = int(self._bytes[shift][lane])
+                if shift is not None and shift in self.per_cta.bytes:
+                    count = int(self.per_cta.bytes[shift][lane])
                     if count >> _UNIT_SHIFT & 0xFFFF != int(units[lane]) & 0xFFFF:
                         continue  # it has another size
                 if count is not None and count & 15:
@@ -86,7 +100,7 @@ class BlockSizes:
             Finding(
                 "memcheck", Severity.ERROR, "Invalid size of a bulk copy",
                 f"a bulk copy of {count} bytes, of which the hardware takes {count & ~15}",
-                (self._point(instruction, lane, self.cta, f"copy of {count} bytes"),), "", 1, right,
+                (self._point(instruction, lane, self.per_cta.cta, f"copy of {count} bytes"),), "", 1, right,
             )
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What was found as SARIF: a rule for each tool, a result for each mistake, at the line of its first instruction."""
+"""A report as SARIF: a rule for each tool, and a result for each mistake at the line of its first instruction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device heap: accesses outside of its blocks or to freed ones, and reads of bytes that nobody wrote.
+"""Shadow memory of the device heap: accesses outside of its blocks or to freed ones, and reads of unwritten bytes.
 
 The emulator leaves a gap behind each block that malloc gives, so that an access past the end of one block does not
 reach the next one at once. Freed blocks are given again only when the heap is full.

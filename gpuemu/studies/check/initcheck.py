@@ -7,6 +7,7 @@ counts where it was allocated without a value (`gpuemu.empty`): there a read cou
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,18 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialise
         raise GpuemuError.one("empty()", None, "shape", repr(shape), right) from None
 
 
-OF_CTA = ("cta", "_local", "_registers")
-"""What is of one CTA; see `per_cta`."""
+@dataclass
+class _LocalMemory:
+    """The local memory of one CTA.
+
+    `local`: which of its bytes have been written. `registers`: the lanes in which a register holds bytes that nobody
+    has written. `loads`: the instruction that brought them there, and the byte of local memory.
+    """
+
+    cta: int
+    local: Bools
+    registers: dict[int, Bools] = field(default_factory=dict)
+    loads: dict[int, tuple[Instruction, int]] = field(default_factory=dict)
 
 
 class Unwritten:
@@ -56,20 +67,15 @@ class Unwritten:
         memory = environment.memory
         self._lanes = environment.lanes
         self._pitch = memory.local_pitch
-        self._local = np.zeros(0, np.bool_)
         self._wanted = any(i.mnemonic in ("LDL", "LD") for i in environment.code)
-        if self._wanted:
-            self._local = np.zeros(memory.local_pitch * environment.lanes.count, np.bool_)
         self._global = {
             b.start: (b, np.zeros(b.bytes, np.bool_))
             for b in memory.buffers
             if b.bytes and b.views[1].__array_interface__["data"][0] in unfilled
         }
-        self._registers: dict[int, Bools] = {}
-        self._loads: dict[int, tuple[Instruction, int]] = {}
         self._findings = findings
         self._point = point
-        self.cta = 0
+        self.start(0)
 
     @property
     def watches_registers(self) -> bool:
@@ -77,9 +83,8 @@ class Unwritten:
         return self._wanted
 
     def start(self, cta: int) -> None:
-        self.cta = cta
-        self._local[:] = False
-        self._registers.clear()
+        size = self._pitch * self._lanes.count if self._wanted else 0
+        self.per_cta = _LocalMemory(cta, np.zeros(size, np.bool_))
 
     def local(self, instruction: Instruction, load: bool, size: int, lanes: Indices, offsets: Indices) -> None:
         """An access to local memory: byte offsets in the lanes' frames."""
@@ -87,17 +92,17 @@ class Unwritten:
             return
         places = (lanes * self._pitch + offsets)[:, None] + np.arange(size)
         if not load:
-            self._local[places] = True
+            self.per_cta.local[places] = True
             return
-        words = self._local[places].reshape(len(lanes), -1, min(size, _WORD)).any(axis=2)
+        words = self.per_cta.local[places].reshape(len(lanes), -1, min(size, _WORD)).any(axis=2)
         if words.all():
             return
         for k, register in enumerate(general_results(instruction.opcode, instruction.operands)[: words.shape[1]]):
             bad = lanes[~words[:, k]]
             if len(bad):
-                tainted = self._registers.setdefault(register, np.zeros(self._lanes.count, np.bool_))
+                tainted = self.per_cta.registers.setdefault(register, np.zeros(self._lanes.count, np.bool_))
                 tainted[bad] = True
-                self._loads[register] = instruction, int(offsets[~words[:, k]][0]) + _WORD * k
+                self.per_cta.loads[register] = instruction, int(offsets[~words[:, k]][0]) + _WORD * k
         self._fresh = instruction
 
     _fresh: Instruction | None = None
@@ -110,9 +115,9 @@ class Unwritten:
         sources = frozenset(r for r in read if r < PREDICATES)
         copies = site.mnemonic in _COPIES or (site.mnemonic == "IMAD" and site.has("MOV"))
         stores = instruction.operation.store and not instruction.operation.atomic
-        registers = self._registers
 
         def watched(mask: Mask) -> None:
+            registers, loads = self.per_cta.registers, self.per_cta.loads
             if not registers:
                 step(mask)
                 return
@@ -129,22 +134,23 @@ class Unwritten:
                 if copies:
                     for result in results:
                         registers[result] = registers.get(result, False) | lanes
-                        self._loads[result] = self._loads[register]
+                        loads[result] = loads[register]
                 elif not stores:
                     self._tell(instruction, register, lanes)
 
         return watched
 
     def _tell(self, instruction: Instruction, register: int, lanes: Bools) -> None:
-        load, offset = self._loads[register]
-        self._registers.pop(register, None)
+        load, offset = self.per_cta.loads[register]
+        self.per_cta.registers.pop(register, None)
         lane = int(lanes.argmax())
         self._findings.add(
             Finding(
                 "initcheck", Severity.ERROR, "Uninitialized __local__ memory read",
                 f"byte {offset} of a thread's local memory is used, and the thread has not written it",
                 (
-                    self._point(load, lane, self.cta, "reads it"), self._point(instruction, lane, self.cta, "uses it"),
+                    self._point(load, lane, self.per_cta.cta, "reads it"),
+                    self._point(instruction, lane, self.per_cta.cta, "uses it"),
                 ),
                 f"byte {offset} of local memory", int(lanes.sum()), "store to it first",
             )
@@ -169,7 +175,7 @@ class Unwritten:
                         Finding(
                             "initcheck", Severity.ERROR, f"Uninitialized __global__ memory read of size {size} bytes",
                             f"{where} is read, and nobody has written it",
-                            (self._point(instruction, lane, self.cta, f"read of {size} bytes"),),
+                            (self._point(instruction, lane, self.per_cta.cta, f"read of {size} bytes"),),
                             where, int(bad.sum()), "store to it first, or pass a buffer with values",
                         )
                     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a run sees at no cost: barriers that threads never reach, and code that reads the clock.
+"""Notices that a run makes at no cost: barriers that threads never reach, and code that reads the clock.
 
-Whatever goes wrong with looking is no matter of the run's: it goes on without a notice.
+An error while gpuemu looks for them does not end the run, which goes on without a notice.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.studies.check.findings import Findings, Point
+from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.studies.check.synccheck import Sync
 from gpuemu.trace.model import Instruction
 
@@ -49,9 +50,16 @@ class Notice(Observer):
         with suppress(Exception):
             self.reads_clock = any(instruction.reads_time for instruction in environment.code)
             self._sync = Sync(environment.lanes.exists, environment.code, self._findings, _point)
+            self._waiting = WaitingCtas(self._sync)
 
     def starts(self, cta: int) -> None:
         self._heed(lambda sync: sync.start(cta))
+
+    def waits(self) -> None:
+        self._heed(lambda sync: self._waiting.put(sync.per_cta.cta))
+
+    def resumes(self, cta: int) -> None:
+        self._heed(lambda sync: self._waiting.take(cta))
 
     def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
         self._heed(lambda sync: sync.names(site.instruction, lanes, wanted, alive))

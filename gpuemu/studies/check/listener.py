@@ -1,4 +1,4 @@
-"""Listens to an execution for all the tools: each access and each thing that orders them goes to those that want it."""
+"""Listens to an execution for all the tools: each tool hears the accesses and the synchronization that it needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Place
-from gpuemu.studies.check import initcheck, matrix_layouts, shuffles, synccheck, unused_mbarrier_tests
 from gpuemu.studies.check.bulk_copy_sizes import BlockSizes
 from gpuemu.studies.check.device_heap import DeviceHeap
 from gpuemu.studies.check.findings import Findings, Point
@@ -21,7 +20,7 @@ from gpuemu.studies.check.initcheck import Unwritten
 from gpuemu.studies.check.lane_paths import LanePath, recorded_paths
 from gpuemu.studies.check.matrix_layouts import MatrixLayouts
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
-from gpuemu.studies.check.per_cta import Aside
+from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.studies.check.racecheck.access_records import Does
 from gpuemu.studies.check.racecheck.detector import RaceDetector
 from gpuemu.studies.check.shuffles import Shuffles
@@ -86,10 +85,9 @@ class ToolListener(Observer):
         size = environment.memory.shared_bytes
         self._matrices = MatrixLayouts(code if size else (), size, self._findings, self._point)
         self._sizes = BlockSizes(code, self._ptx, self._findings, self._point)
-        self._aside = Aside(
-            (self._sync, synccheck.OF_CTA), (self._init, initcheck.OF_CTA), (self._matrices, matrix_layouts.OF_CTA),
-            (self._shuffles.sources, shuffles.OF_CTA), (self._tests, unused_mbarrier_tests.OF_CTA),
-        )  # fmt: skip
+        self._waiting = WaitingCtas(
+            self._sync, self._init, self._matrices, self._shuffles.sources, self._tests, self._sizes
+        )
 
     def _buffer_at(self, address: int) -> str:
         for buffer in self._memory.buffers:
@@ -98,7 +96,8 @@ class ToolListener(Observer):
         return f"{address:#x}"
 
     def starts(self, cta: int) -> None:
-        self.cta = self._guard.cta = self._sizes.cta = cta
+        self.cta = self._guard.cta = cta
+        self._sizes.start(cta)
         self._init.start(cta)
         self._sync.start(cta)
         self._tests.start(cta)
@@ -113,13 +112,13 @@ class ToolListener(Observer):
             self._races.end(self.failed)
 
     def waits(self) -> None:
-        self._aside.put(self.cta)
+        self._waiting.put(self.cta)
         if self._races is not None:
             self._races.waits()
 
     def resumes(self, cta: int) -> None:
-        self.cta = self._guard.cta = self._sizes.cta = self._tests.cta = cta
-        self._aside.take(cta)
+        self.cta = self._guard.cta = cta
+        self._waiting.take(cta)
         if self._races is not None:
             self._races.resumes(cta)
 

@@ -9,6 +9,7 @@ that; but an array may be kept in global memory in an order that a box without a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +19,6 @@ from gpuemu.isa.matrix_descriptor import CORE_ROWS, UNIT, Descriptor
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
 from gpuemu.trace.model import Instruction
 
-OF_CTA = ("_cta", "_box", "_part", "_boxes")
-"""What is of one CTA; see `per_cta`."""
 _TITLE = "Matrix descriptor and tensor map disagree"
 Indices = NDArray[np.int64]
 
@@ -31,6 +30,16 @@ class _Box(NamedTuple):
     lane: int
     line_bytes: int
     swizzle: int
+
+
+@dataclass
+class _Filled:
+    """Who filled the shared memory of one CTA: of each 16 bytes, the number of the box or -1, and which part of it."""
+
+    cta: int
+    box: Indices
+    part: Indices
+    boxes: list[_Box] = field(default_factory=list)
 
 
 class MatrixLayouts:
@@ -48,35 +57,34 @@ class MatrixLayouts:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        self._cta = cta
-        self._box = np.full(-(-self._size // UNIT), -1, np.int64)
-        self._part = np.zeros_like(self._box)
-        self._boxes: list[_Box] = []
+        box = np.full(-(-self._size // UNIT), -1, np.int64)
+        self.per_cta = _Filled(cta, box, np.zeros_like(box))
 
     def written(self, places: Indices) -> None:
         """These bytes are of somebody else's now."""
-        self._box[np.unique(places // UNIT)] = -1
+        self.per_cta.box[np.unique(places // UNIT)] = -1
 
     def box(self, instruction: Instruction, lane: int, places: Indices, line_bytes: int, swizzle: int) -> None:
         """A box has been put at these bytes, in the order of the array."""
         units = places[::UNIT] // UNIT
-        self._box[units] = len(self._boxes)
-        self._part[units] = np.arange(len(units))
-        self._boxes.append(_Box(instruction, lane, line_bytes, swizzle))
+        filled = self.per_cta
+        filled.box[units] = len(filled.boxes)
+        filled.part[units] = np.arange(len(units))
+        filled.boxes.append(_Box(instruction, lane, line_bytes, swizzle))
 
     def operand(
         self, instruction: Instruction, lane: int, at: Indices, size: int, said: Descriptor, across: bool
     ) -> None:
         """A wgmma reads elements of `size` bytes at these places [lines, k]; `across`: K runs by rows."""
         chunks = (at.T if across else at)[:, :: UNIT // size] // UNIT
-        whose = self._box[chunks]
+        whose = self.per_cta.box[chunks]
         if (whose < 0).any():
             return
-        boxes = [self._boxes[k] for k in np.unique(whose).tolist()]
+        boxes = [self.per_cta.boxes[k] for k in np.unique(whose).tolist()]
         box = boxes[0]
         if any(b.line_bytes != box.line_bytes or b.swizzle != box.swizzle for b in boxes):
             return
-        line, column = np.divmod(self._part[chunks] * UNIT, box.line_bytes)
+        line, column = np.divmod(self.per_cta.part[chunks] * UNIT, box.line_bytes)
         steps = np.diff(line[:CORE_ROWS, 0])
         if (column != column[0]).any() or (box.swizzle != said.swizzle and (steps != steps[0]).any()):
             if box.swizzle != said.swizzle:
@@ -109,8 +117,8 @@ class MatrixLayouts:
         self, severity: Severity, instruction: Instruction, lane: int, box: _Box, found: str, right: str, at: int
     ) -> None:
         points = (
-            self._point(box.instruction, box.lane, self._cta, "asynchronous write"),
-            self._point(instruction, lane, self._cta, "asynchronous read"),
+            self._point(box.instruction, box.lane, self.per_cta.cta, "asynchronous write"),
+            self._point(instruction, lane, self.per_cta.cta, "asynchronous read"),
         )
         where = shared_byte(at)
         finding = Finding("memcheck", severity, _TITLE, f"{where}: {found}", points, where, 1, right)

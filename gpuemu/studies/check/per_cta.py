@@ -1,31 +1,33 @@
-"""What tools know of CTAs that wait for others, while those run."""
+"""State that belongs to one CTA, kept while that CTA waits for others and those run.
+
+An object that follows the executing CTA keeps all its state of that CTA in one record, `per_cta`, and makes a new
+record when a CTA starts. `WaitingCtas` keeps the records of a CTA that waits, and puts them back when that CTA goes on.
+Attributes outside of the record belong to the launch.
+"""
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
-Kept = tuple[Any, tuple[str, ...]]
-"""An object, and those of its attributes that are of one CTA."""
+from typing import Any, Protocol
 
 
-class Aside:
-    """Attributes of CTAs that were set aside: each is copied as it is, what it holds is not."""
+class FollowsCtas(Protocol):
+    """An object with a record of the CTA that executes."""
 
-    def __init__(self, *kept: Kept):
-        self._kept = kept
-        self._saved: dict[object, list[Any]] = {}
+    per_cta: Any
 
-    def put(self, cta: object) -> None:
-        """A CTA, or cluster, is set aside; another one starts, or is taken back."""
-        self._saved[cta] = [copy.copy(getattr(owner, name)) for owner, names in self._kept for name in names]
 
-    def take(self, cta: object) -> bool:
-        """It goes on, if it has been set aside."""
-        values = iter(self._saved.pop(cta, ()))
-        for owner, names in self._kept:
-            for name in names:
-                if (value := next(values, self)) is self:
-                    return False
-                setattr(owner, name, value)
-        return True
+class WaitingCtas:
+    """The records of CTAs that wait, by the number of the CTA."""
+
+    def __init__(self, *owners: FollowsCtas):
+        self._owners = owners
+        self._records: dict[int, list[Any]] = {}
+
+    def put(self, cta: int) -> None:
+        """Keep the records of a CTA that waits. Another CTA must start or go on before anything else happens."""
+        self._records[cta] = [owner.per_cta for owner in self._owners]
+
+    def take(self, cta: int) -> None:
+        """Put the records of a CTA back: it goes on."""
+        for owner, record in zip(self._owners, self._records.pop(cta), strict=True):
+            owner.per_cta = record

@@ -1,4 +1,4 @@
-"""What `check` returns."""
+"""The report that `check` returns."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 
@@ -29,8 +30,6 @@ _MOST = 8
 """Shuffles that are looked at one by one."""
 _BEHIND = 2
 """Instructions behind a WARPSYNC among which the shuffle is that it is for."""
-OF_CTA = ("cta", "_bits", "_alive")
-"""What is of one CTA; see `per_cta`."""
 
 
 @dataclass
@@ -43,6 +42,15 @@ class _Suspect:
     cta: int
     reason: str
     times: int
+
+
+@dataclass
+class _TakesPart:
+    """The lanes of one CTA that have not exited, and the mask of the last WARPSYNC of each lane."""
+
+    cta: int
+    bits: NDArray[np.uint32]
+    alive: Bools
 
 
 class Sources:
@@ -65,23 +73,21 @@ class Sources:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        self.cta = cta
-        self._bits = np.zeros(len(self._exists), np.uint32)
-        self._alive = self._exists.copy()
+        self.per_cta = _TakesPart(cta, np.zeros(len(self._exists), np.uint32), self._exists.copy())
 
     def names(self, lanes: Bools, wanted: Any) -> None:
         """WARPSYNC: lanes name those with which they meet."""
-        self._bits = np.where(lanes, np.asarray(wanted, np.uint32), self._bits)
+        self.per_cta.bits = np.where(lanes, np.asarray(wanted, np.uint32), self.per_cta.bits)
 
     def exits(self, lanes: Bools) -> None:
-        self._alive = self._alive & ~lanes
+        self.per_cta.alive = self.per_cta.alive & ~lanes
 
     def absent(self, instruction: Instruction, mask: Mask, sources: Indices) -> Bools | None:
         """The lanes that read one which takes no part; None for nobody."""
         here = self._exists if mask is None else mask
         if instruction.offset in self._masked:
-            bit = self._bits >> (sources % WARP).astype(np.uint32) & np.uint32(1)
-            found = here & ~((bit == 1) & self._alive[sources])
+            bit = self.per_cta.bits >> (sources % WARP).astype(np.uint32) & np.uint32(1)
+            found = here & ~((bit == 1) & self.per_cta.alive[sources])
         else:
             constant = self._masks.get(instruction.offset, _WHOLE)
             if constant == _WHOLE and mask is None and self._exists.all():
@@ -94,10 +100,10 @@ class Sources:
         """Why the lane that this one reads takes no part."""
         if not self._exists[source]:
             return "which the CTA does not have"
-        if not self._alive[source]:
+        if not self.per_cta.alive[source]:
             return "which has exited"
         masked = instruction.offset in self._masked
-        bits = int(self._bits[lane]) if masked else self._masks.get(instruction.offset, _WHOLE)
+        bits = int(self.per_cta.bits[lane]) if masked else self._masks.get(instruction.offset, _WHOLE)
         if not bits >> source % WARP & 1:
             return f"which the mask {bits:#010x} does not name"
         return "which does not execute the shuffle with it"
@@ -121,7 +127,7 @@ class Shuffles:
         source = int(sources[lane])
         reason = self.sources.reason(instruction, lane, source)
         self.suspects[instruction.offset] = _Suspect(
-            instruction, lane, source, self.sources.cta, reason, int(absent.sum())
+            instruction, lane, source, self.sources.per_cta.cta, reason, int(absent.sum())
         )
 
 
@@ -135,9 +141,16 @@ class Disturbed(Observer):
     def launches(self, environment: Any) -> None:
         self._memory = environment.memory
         self._sources = Sources(environment, self._masks)
+        self._waiting = WaitingCtas(self._sources)
 
     def starts(self, cta: int) -> None:
         self._sources.start(cta)
+
+    def waits(self) -> None:
+        self._waiting.put(self._sources.per_cta.cta)
+
+    def resumes(self, cta: int) -> None:
+        self._waiting.take(cta)
 
     def names(self, site: Any, lanes: Bools, wanted: Any, alive: Bools) -> None:
         self._sources.names(lanes, wanted)

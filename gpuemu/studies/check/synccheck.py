@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,21 @@ _SYNCTHREADS = 0
 """The barrier of __syncthreads(). Code that names another one in PTX may wait for it at several places."""
 _TOLD = 3
 """mbarriers of which is told that they hold threads."""
-OF_CTA = ("cta", "_waiting", "_named_lanes", "_named")
-"""What is of one CTA; see `per_cta`."""
+
+
+@dataclass
+class _AtBarriers:
+    """The threads of one CTA at its barriers.
+
+    `waiting`: by barrier, the instructions at which threads wait and these threads. `named`: by barrier, the last
+    arrival: the instruction, its threads and the number of threads that it expects. `named_lanes`: threads that wait at
+    a WARPSYNC, and the lanes of the warp that each names, as bits.
+    """
+
+    cta: int
+    waiting: dict[int, list[tuple[Instruction, Bools]]] = field(default_factory=dict)
+    named_lanes: list[tuple[Instruction, Bools, NDArray[np.uint32]]] = field(default_factory=list)
+    named: dict[int, tuple[Instruction, Bools, int | None]] = field(default_factory=dict)
 
 
 class Sync:
@@ -42,20 +56,17 @@ class Sync:
         self.start(0)
 
     def start(self, cta: int) -> None:
-        self.cta = cta
-        self._waiting: dict[int, list[tuple[Instruction, Bools]]] = {}
-        self._named_lanes: list[tuple[Instruction, Bools, NDArray[np.uint32]]] = []
-        self._named: dict[int, tuple[Instruction, Bools, int | None]] = {}
+        self.per_cta = _AtBarriers(cta)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, instruction: Instruction) -> None:
-        self._named[barrier] = instruction, lanes, expected
+        self.per_cta.named[barrier] = instruction, lanes, expected
         if waits:
-            self._waiting.setdefault(barrier, []).append((instruction, lanes))
+            self.per_cta.waiting.setdefault(barrier, []).append((instruction, lanes))
 
     def opens(self, barrier: int, alive: Bools) -> None:
         """A barrier lets go: threads may have exited without reaching it, or wait for it at different places."""
-        waiting = self._waiting.pop(barrier, [])
-        instruction, lanes, expected = self._named[barrier]
+        waiting = self.per_cta.waiting.pop(barrier, [])
+        instruction, lanes, expected = self.per_cta.named[barrier]
         if barrier == _SYNCTHREADS and expected is None and any(i is not instruction for i, _ in waiting):
             self._compare_places(waiting)
         if expected is not None or bool((alive == self._exists).all()):
@@ -66,7 +77,7 @@ class Sync:
                 "synccheck", Severity.WARNING, "Barrier error: exited threads",
                 f"{int(gone.sum())} threads of the CTA have exited without reaching the barrier",
                 (
-                    self._point(instruction, int(lanes.argmax()), self.cta, "waits"),
+                    self._point(instruction, int(lanes.argmax()), self.per_cta.cta, "waits"),
                 ),
                 f"barrier {barrier}", 1,
                 f"let every thread reach it; thread {int(gone.argmax())} is the first that does not",
@@ -87,7 +98,9 @@ class Sync:
         if len(places) == 1 or not all(instruction.source for instruction, _ in waiting):
             return
         (one, here), (other, there) = list(places.values())[:2]
-        points = [self._point(i, int(lanes.argmax()), self.cta, "waits") for i, lanes in ((one, here), (other, there))]
+        points = [
+            self._point(i, int(lanes.argmax()), self.per_cta.cta, "waits") for i, lanes in ((one, here), (other, there))
+        ]
         more = f", and others at {len(places) - 2} more places" if len(places) > 2 else ""
         self._findings.add(
             Finding(
@@ -103,10 +116,12 @@ class Sync:
         bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
         gone = np.repeat(ballots(self._exists & ~alive), WARP)
         absent = np.repeat(ballots(alive & ~lanes), WARP)
-        self._named_lanes = [(i, these & ~lanes, b) for i, these, b in self._named_lanes if (these & ~lanes).any()]
+        self.per_cta.named_lanes = [
+            (i, these & ~lanes, b) for i, these, b in self.per_cta.named_lanes if (these & ~lanes).any()
+        ]
         waits = lanes & ((bits & absent) != 0)
         if waits.any():
-            self._named_lanes.append((instruction, waits, bits))
+            self.per_cta.named_lanes.append((instruction, waits, bits))
         # Compilers bring a whole warp together of themselves: then nothing is exchanged right behind.
         concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
         missing = np.flatnonzero(lanes & concerned & ((bits & gone) != 0))
@@ -123,7 +138,7 @@ class Sync:
     def exits(self, lanes: Bools) -> None:
         """Lanes end; those that wait for them will not see them."""
         gone = np.repeat(ballots(lanes), WARP)
-        for instruction, waits, bits in self._named_lanes:
+        for instruction, waits, bits in self.per_cta.named_lanes:
             concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
             missing = np.flatnonzero(waits & concerned & ((bits & gone) != 0))
             if len(missing):
@@ -135,14 +150,16 @@ class Sync:
 
     def met(self, lanes: Bools) -> None:
         """Lanes that have waited go on."""
-        self._named_lanes = [(i, these & ~lanes, b) for i, these, b in self._named_lanes if (these & ~lanes).any()]
+        self.per_cta.named_lanes = [
+            (i, these & ~lanes, b) for i, these, b in self.per_cta.named_lanes if (these & ~lanes).any()
+        ]
 
     def _mask(self, instruction: Instruction, lane: int, found: str, times: int) -> None:
         right = "the mask names just the lanes that execute the instruction together"
         self._findings.add(
             Finding(
                 "synccheck", Severity.ERROR, "Barrier error: invalid mask of a warp's lanes", found,
-                (self._point(instruction, lane, self.cta, "names a mask"),), "", times, right,
+                (self._point(instruction, lane, self.per_cta.cta, "names a mask"),), "", times, right,
             )
         )  # fmt: skip
 
@@ -150,19 +167,19 @@ class Sync:
         """The CTA cannot go on; whether that is because of a barrier."""
         if error.waits:
             self._mbarriers(error.waits)
-        stuck = {barrier: arrived for barrier, arrived in self._waiting.items() if arrived}
+        stuck = {barrier: arrived for barrier, arrived in self.per_cta.waiting.items() if arrived}
         for barrier, arrived in sorted(stuck.items(), key=lambda item: item[0])[
             :1
         ]:  # the others wait for the same threads
             lanes = np.logical_or.reduce([these for _, these in arrived])
             elsewhere = self._exists & ~lanes
-            points = [self._point(i, int(these.argmax()), self.cta, "waits") for i, these in arrived[:1]]
+            points = [self._point(i, int(these.argmax()), self.per_cta.cta, "waits") for i, these in arrived[:1]]
             for other, others in stuck.items():
                 if other != barrier:
-                    points.append(self._point(others[0][0], int(others[0][1].argmax()), self.cta, "waits"))
+                    points.append(self._point(others[0][0], int(others[0][1].argmax()), self.per_cta.cta, "waits"))
             if len(points) == 1 and error.instruction is not arrived[0][0]:
-                points.append(self._point(error.instruction, error.lane, self.cta, "is where others are"))
-            expected = self._named[barrier][2]
+                points.append(self._point(error.instruction, error.lane, self.per_cta.cta, "is where others are"))
+            expected = self.per_cta.named[barrier][2]
             needs = f"{expected} threads" if expected is not None else "all that have not exited"
             self._findings.add(
                 Finding(
@@ -178,14 +195,14 @@ class Sync:
             self._findings.add(
                 Finding(
                     "synccheck", Severity.ERROR, "Register pool error: setmaxnreg that never ends", error.found,
-                    (self._point(error.instruction, error.lane, self.cta, "asks"),), "", 1,
+                    (self._point(error.instruction, error.lane, self.per_cta.cta, "asks"),), "", 1,
                     what_is_right(error.right),
                 )
             )  # fmt: skip
             return True
         if error.stuck:
             waiting = np.logical_or.reduce([lanes for _, lanes in error.stuck])
-            points = [self._point(i, int(lanes.argmax()), self.cta, "waits") for i, lanes in error.stuck[:2]]
+            points = [self._point(i, int(lanes.argmax()), self.per_cta.cta, "waits") for i, lanes in error.stuck[:2]]
             self._findings.add(
                 Finding(
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in warp",
@@ -209,7 +226,7 @@ class Sync:
             Finding(
                 "synccheck", Severity.ERROR, "Barrier error: mbarrier phase that never ends", "; ".join(told + more),
                 tuple(
-                    self._point(w.instruction, int(w.lanes.argmax()), self.cta, f"waits at byte {w.byte}")
+                    self._point(w.instruction, int(w.lanes.argmax()), self.per_cta.cta, f"waits at byte {w.byte}")
                     for w in waits[:_TOLD]
                 ),
                 f"byte {waits[0].byte} of shared memory", 1, waits[0].right,

@@ -1,4 +1,4 @@
-"""Races and barriers of a trace: its warps, each in lockstep, from barrier to barrier.
+"""Races and barriers of a trace: gpuemu follows each warp in lockstep, from barrier to barrier.
 
 A trace knows where lanes go and not what they compute, nor how lanes of a warp part; so a warp is one strand, and
 shared memory is all that is looked at.
@@ -154,7 +154,7 @@ class _Cta:
             return  # an architecture's matter: replaying refuses it
         does = Does.ATOMIC if operation.atomic else Does.WRITE if operation.store else Does.READ
         copies = instruction.operation.row is Row.COPY
-        strands = self._order.copying("LDGSTS", lanes) if copies else self._strands.of_lane[lanes]
+        strands = self._order.copying("LDGSTS", lanes) if copies else self._strands.per_cluster.of_lane[lanes]
         name: object = object() if copies else (instruction.offset, row, warp.warp, self._strands.version)
         self._memory.add(
             name, lambda: Entry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,17 @@ Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
 _UNKNOWN = -1
 """The parity that a load of the barrier's word is compared with."""
-OF_CTA = ("_open",)
-"""What is of one CTA; see `per_cta`."""
+
+
+@dataclass
+class _CtaTests:
+    """The tests of one CTA that may be unused.
+
+    `open`: by the byte of the mbarrier and the parity, such a test and the threads that have made it and no later one.
+    """
+
+    cta: int
+    open: dict[tuple[int, int], tuple[Instruction, Bools]] = field(default_factory=dict)
 
 
 class UnusedTests:
@@ -32,9 +42,7 @@ class UnusedTests:
 
     def start(self, cta: int) -> None:
         """A new CTA."""
-        self.cta = cta
-        self._open: dict[tuple[int, int], tuple[Instruction, Bools]] = {}
-        """The barrier's byte and the parity → the test, and the threads that have made it and no other one."""
+        self.per_cta = _CtaTests(cta)
 
     def around(self, site: Any, step: Step) -> Step:
         """The step, watched if it tests an mbarrier of a kernel that has such a test."""
@@ -45,15 +53,16 @@ class UnusedTests:
 
         def followed(mask: Mask) -> None:
             for phase, lanes in tested(site.lanes.exists if mask is None else mask):
-                test, others = self._open.get(phase, (instruction, np.zeros_like(lanes)))
-                self._open[phase] = (test, others | lanes) if unused else (test, others & ~lanes)
+                open_ = self.per_cta.open
+                test, others = open_.get(phase, (instruction, np.zeros_like(lanes)))
+                open_[phase] = (test, others | lanes) if unused else (test, others & ~lanes)
             step(mask)
 
         return followed
 
     def end(self) -> None:
         """The CTA has ended: report the tests that no other one has followed."""
-        for (byte, parity), (test, lanes) in self._open.items():
+        for (byte, parity), (test, lanes) in self.per_cta.open.items():
             if not lanes.any():
                 continue
             count = int(lanes.sum())
@@ -65,7 +74,7 @@ class UnusedTests:
                     "synccheck", Severity.ERROR, "Barrier error: unused result of an mbarrier's test",
                     f"{who} whether {phase} of the mbarrier at byte {byte} of shared memory is over,"
                     f" and {goes} on whatever the answer is",
-                    (self._point(test, int(lanes.argmax()), self.cta, f"tests byte {byte}"),),
+                    (self._point(test, int(lanes.argmax()), self.per_cta.cta, f"tests byte {byte}"),),
                     f"byte {byte} of shared memory", count,
                     "a loop that tests until the phase is over, as cuda::barrier::wait() has it",
                 )

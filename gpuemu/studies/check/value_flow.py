@@ -1,4 +1,4 @@
-"""What becomes of a value that a load brings, told from the code: who uses it, a compare-and-swap, a loop that waits.
+"""Where the value of a load goes, from the code alone: its users, a compare-and-swap, a loop that waits.
 
 Compilers let all lanes load what a few of them use; a load that goes nowhere in a lane is idle there, and no read of
 the program. `later_uses` names the instructions that tell: a lane has read once it executes one of them.

@@ -8,6 +8,7 @@ Global memory also has a shadow memory, which later CTAs are compared with: only
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,6 @@ _MOST_ENTRIES = 1 << 14
 """Accesses between two barriers that are kept before they are looked at."""
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
-OF_CLUSTER = ("_log", "_most", "_marked", "last", "barriers")
-"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _BARRIER_SHIFT = 3
 """Barrier objects have 8 bytes."""
 
@@ -45,6 +44,22 @@ _BARRIER_SHIFT = 3
 def _changes(does: Indices) -> NDArray[np.bool_]:
     """Which of these accesses change memory."""
     return np.isin(does, (Does.WRITE, Does.ATOMIC))
+
+
+@dataclass
+class _Logged:
+    """What a cluster, or a CTA that has none, has logged.
+
+    `log`: the accesses since the last barrier for all, by name. `most`: the number of accesses at which the log is
+    looked at. `marked`: how many of the first ones later CTAs have been compared with. `last`: the access logged last.
+    `barriers`: units of 8 bytes that are barriers themselves.
+    """
+
+    log: dict[object, Entry] = field(default_factory=dict)
+    most: int = _MOST_ENTRIES
+    marked: int = 0
+    last: Entry | None = None
+    barriers: set[int] = field(default_factory=set)
 
 
 class AccessLog:
@@ -58,30 +73,26 @@ class AccessLog:
         self._teller = RaceFindings(race, name, describe)
         self._units: dict[int, Units] = {}
         self._shadow: ShadowMemory | None = None
-        self._log: dict[object, Entry] = {}
-        self._most = _MOST_ENTRIES
-        self._marked = 0
-        self.last: Entry | None = None
+        self.start()
         self._known: dict[frozenset[object], tuple[list[Finding], list[Same]]] = {}
         """What equal accesses between two barriers were found to do, and which of them stored the same values then."""
         self._kept: list[Entry] = [None]  # type: ignore[list-item]
-        self.barriers: set[int] = set()
-        """Units of 8 bytes that are barriers themselves."""
 
     def add(self, name: object, make: Callable[[], Entry]) -> None:
         """Log an access unless one of this name has been since the last barrier."""
-        entry = self._log.get(name)
+        logged = self.per_cluster
+        entry = logged.log.get(name)
         if entry is None:
-            entry = self._log[name] = make()
+            entry = logged.log[name] = make()
             entry.name = name
-            if len(self._log) >= self._most:
+            if len(logged.log) >= logged.most:
                 self.look()
                 self.thin()
-        self.last = entry
+        self.per_cluster.last = entry
 
     def stored(self, values: NDArray[Any]) -> None:
         """The values of the store logged last."""
-        entry = self.last
+        entry = self.per_cluster.last
         if entry is None or entry.does is not Does.WRITE or len(values) != len(entry.lanes):
             return
         if entry.values is None:
@@ -90,9 +101,8 @@ class AccessLog:
             entry.varied = True
 
     def start(self) -> None:
-        """A CTA begins; what another has logged that was set aside is not its own."""
-        self._keep([])
-        self.barriers = set()
+        """A cluster, or a CTA that has none, begins."""
+        self.per_cluster = _Logged()
 
     def close(self) -> None:
         """The CTA has ended."""
@@ -102,7 +112,7 @@ class AccessLog:
     def forget(self, pending: dict[int, int]) -> None:
         """Behind a barrier for all: keep of the log what copies do that are `pending`, by their old and new strands."""
         kept = []
-        for entry in self._log.values() if pending else ():
+        for entry in self.per_cluster.log.values() if pending else ():
             chosen = np.array([s in pending for s in entry.strands.tolist()], np.bool_)
             if chosen.any():
                 strands = np.array([pending[s] for s in entry.strands[chosen].tolist()], np.int64)
@@ -110,13 +120,10 @@ class AccessLog:
         self._keep(kept)
 
     def _keep(self, entries: list[Entry]) -> None:
-        self._log.clear()
-        self.last = None
         for entry in entries:
             entry.name = object()
-            self._log[entry.name] = entry
-        self._marked = len(entries)
-        self._most = len(entries) + _MOST_ENTRIES
+        log = {entry.name: entry for entry in entries}
+        self.per_cluster = _Logged(log, len(log) + _MOST_ENTRIES, len(log), None, self.per_cluster.barriers)
 
     def thin(self) -> None:
         """Of a log that was looked at keep what something that is still to come may race with."""
@@ -125,9 +132,11 @@ class AccessLog:
         before = strands.settled(current)
         over: dict[int, bool] = {}
         kept = []
-        for entry in self._log.values():
+        for entry in self.per_cluster.log.values():
             for strand in set(entry.strands.tolist()) - over.keys():
-                over[strand] = strand < strands.base or bool(before >> (strand - strands.base) & 1)
+                over[strand] = strand < strands.per_cluster.base or bool(
+                    before >> (strand - strands.per_cluster.base) & 1
+                )
             chosen = np.array([not over[s] for s in entry.strands.tolist()], np.bool_)
             if chosen.any():
                 kept.append(entry.part(chosen, entry.strands[chosen]))
@@ -135,12 +144,12 @@ class AccessLog:
 
     def look(self) -> None:
         """Find the races among what is logged."""
-        entries = list(self._log.values())
+        entries = list(self.per_cluster.log.values())
         if not entries or (not self._lasting and not any(e.does in (Does.WRITE, Does.ATOMIC) for e in entries)):
             return
         strands = self._race.strands
         names: dict[object, Entry] = {}
-        if strands.plain and not self._lasting:
+        if strands.per_cluster.plain and not self._lasting:
             names = {lasting_name(e): e for e in entries}
             names = names if len(names) == len(entries) else {}
             known = self._known.get(frozenset(names)) if names else None
@@ -159,9 +168,9 @@ class AccessLog:
             self._known[frozenset(names)] = found, same
 
     def set_aside(self) -> None:
-        """The CTA waits for others: what it has done so far comes before what they do."""
-        if self._lasting and self._log:
-            entries = list(self._log.values())
+        """The CTA waits for others: compare its accesses so far with those of earlier CTAs, before others run."""
+        if self._lasting and self.per_cluster.log:
+            entries = list(self.per_cluster.log.values())
             self._number(entries)
             for finding in self._across(entries):
                 self._race.findings.add(finding)
@@ -183,7 +192,7 @@ class AccessLog:
         unit = min(min(e.size for e in entries), _WIDEST)
         units = self._units.setdefault(unit, Units(unit.bit_length() - 1))
         rows = units.rows(entries)
-        if self.barriers:
+        if self.per_cluster.barriers:
             rows = self._of_barriers(rows, units.shift)
         rows = rows._replace(strand=self._race.apart(rows.strand, rows.lane, _changes(rows.does)))
         ordered = self._race.ordered
@@ -201,13 +210,13 @@ class AccessLog:
 
     def _of_barriers(self, rows: Rows, shift: int) -> Rows:
         """Whoever reads a barrier's word tests it."""
-        words = np.fromiter(self.barriers, np.int64, len(self.barriers))
+        words = np.fromiter(self.per_cluster.barriers, np.int64, len(self.per_cluster.barriers))
         tests = np.isin(rows.unit << shift >> _BARRIER_SHIFT, words) & (rows.does == Does.READ)
         return rows._replace(does=np.where(tests, int(Does.STRONG_READ), rows.does))
 
     def _across(self, entries: list[Entry]) -> list[Finding]:
         """What races with other CTAs, of entries that have not been compared with theirs."""
-        entries, self._marked = entries[self._marked :], len(entries)
+        entries, self.per_cluster.marked = entries[self.per_cluster.marked :], len(entries)
         if not entries:
             return []
         unit = min(min(e.size for e in entries), 4)

@@ -1,4 +1,4 @@
-"""The log's records: accesses, what each does, and all of them as rows, one for each unit that a lane touches."""
+"""Records of the access log, and all of them as rows: one row for each unit of memory that a lane touches."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Shared memory that bulk copies and matrix units read: they see it by a way of their own, the asynchronous proxy.
+"""Stores that bulk copies and matrix units read, which see shared memory through the asynchronous proxy.
 
-What threads have stored is there for them once a fence.proxy.async has come between, of the storing thread or of any
-behind it; and a copy out of shared memory has to be waited for before the CTA ends.
+They see a store after a fence.proxy.async of the storing thread, or of a thread that comes after it. A thread must wait
+for its copies out of shared memory before the CTA ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,25 @@ from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
-OF_CLUSTER = ("_strand", "_lane", "_offset", "_fences", "_reading")
-"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _READERS = ("UBLKCP", "UBLKRED", "UTMASTG", "UTMAREDG")
 _SHIFT = 2
 _LANE_BITS = 10
+
+
+@dataclass
+class _Stores:
+    """The stores of a cluster, or of a CTA that has none, to each 4 bytes of shared memory, and who reads there.
+
+    `strand`, `lane`, `offset`: of the last store that no proxy fence has followed; the strand is 0 if there is none.
+    The upper bits of `lane` are the CTA, and `offset` is that of the instruction. `fences`: the strands after proxy
+    fences. `reading`: the copies that read, by strand, each with its instruction, lane, first byte and CTA.
+    """
+
+    strand: Indices
+    lane: Indices
+    offset: Indices
+    fences: list[int] = field(default_factory=list)
+    reading: dict[int, tuple[Instruction, int, int, int]] = field(default_factory=dict)
 
 
 class AsyncProxy:
@@ -43,63 +58,65 @@ class AsyncProxy:
 
     def start(self, ctas: int) -> None:
         units = ctas * -(-self._size >> _SHIFT) if self.concerned else 0
-        self._strand, self._lane, self._offset = (np.zeros(units, np.int64) for _ in range(3))
-        self._fences: list[int] = []
-        self._reading: dict[int, tuple[Instruction, int, int, int]] = {}
+        self.per_cluster = _Stores(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64))
 
     def written(self, instruction: Instruction, size: int, at: Indices, lanes: Indices) -> None:
         many = max(1, size >> _SHIFT)
         first = at >> _SHIFT
         units = (first[:, None] + np.arange(many)).reshape(-1)
         lanes = np.repeat(lanes, many)
-        self._strand[units] = self._strands.of_lane[lanes]
-        self._lane[units] = lanes | self.cta << _LANE_BITS
-        self._offset[units] = instruction.offset
+        self.per_cluster.strand[units] = self._strands.per_cluster.of_lane[lanes]
+        self.per_cluster.lane[units] = lanes | self.cta << _LANE_BITS
+        self.per_cluster.offset[units] = instruction.offset
 
     def fence(self, lanes: Bools) -> None:
         self._strands.advance(lanes)
-        self._fences += self._strands.of(lanes)
+        self.per_cluster.fences += self._strands.of(lanes)
 
     def close(self) -> None:
         """A barrier for all is about to come: what has a fence behind it is seen from now on."""
         if not self.concerned:
             return
-        open_ = np.unique(self._strand[self._strand != 0])
-        seen = [s for s in open_.tolist() if any(self._strands.ordered(s, f) and s != f for f in self._fences)]
+        open_ = np.unique(self.per_cluster.strand[self.per_cluster.strand != 0])
+        seen = [
+            s for s in open_.tolist() if any(self._strands.ordered(s, f) and s != f for f in self.per_cluster.fences)
+        ]
         if seen:
-            self._strand[np.isin(self._strand, seen)] = 0
-        self._fences = []
+            self.per_cluster.strand[np.isin(self.per_cluster.strand, seen)] = 0
+        self.per_cluster.fences = []
 
     def settle(self) -> None:
         """Strands up to the base come before everything: what has a fence among them behind it is seen from now on."""
-        base, fences = self._strands.base, self._fences
-        self._fences = [f for f in fences if f < base]
+        base, fences = self._strands.per_cluster.base, self.per_cluster.fences
+        self.per_cluster.fences = [f for f in fences if f < base]
         self.close()
-        self._fences = [f for f in fences if f >= base]
+        self.per_cluster.fences = [f for f in fences if f >= base]
 
     def moved(self, pending: dict[int, int]) -> None:
         """The copies' strands have new numbers."""
         if self.concerned:
-            self._reading = {pending[s]: read for s, read in self._reading.items() if s in pending}
+            self.per_cluster.reading = {
+                pending[s]: read for s, read in self.per_cluster.reading.items() if s in pending
+            }
 
     def read(self, instruction: Instruction, lane: int, places: Indices, strand: int, copy: bool) -> None:
         """A lane's instruction reads bytes in a strand of its own."""
         if copy:
-            self._reading[strand] = instruction, lane, int(places[0]), self.cta
+            self.per_cluster.reading[strand] = instruction, lane, int(places[0]), self.cta
         units = np.unique(places >> _SHIFT)
-        units = units[self._strand[units] != 0]
+        units = units[self.per_cluster.strand[units] != 0]
         if not len(units):
             return
-        for writer in np.unique(self._strand[units]).tolist():
+        for writer in np.unique(self.per_cluster.strand[units]).tolist():
             if any(
                 writer != f and self._strands.ordered(writer, f) and self._strands.ordered(f, strand)
-                for f in self._fences
+                for f in self.per_cluster.fences
             ):
                 continue
-            at = units[self._strand[units] == writer]
+            at = units[self.per_cluster.strand[units] == writer]
             first, where = int(at[0]), self.where(int(at[0]) << _SHIFT)
-            cta, thread = divmod(int(self._lane[first]), 1 << _LANE_BITS)
-            stored = self._instructions[int(self._offset[first])]
+            cta, thread = divmod(int(self.per_cluster.lane[first]), 1 << _LANE_BITS)
+            stored = self._instructions[int(self.per_cluster.offset[first])]
             self._findings.add(
                 Finding(
                     "racecheck", Severity.ERROR, "Potential RAW hazard in __shared__ memory between proxies",
@@ -117,7 +134,7 @@ class AsyncProxy:
         """The CTA ends."""
         if not self.concerned:
             return
-        for strand, (instruction, lane, at, cta) in self._reading.items():
+        for strand, (instruction, lane, at, cta) in self.per_cluster.reading.items():
             if strand in pending and cta == self.cta:
                 self._findings.add(
                     Finding(

@@ -1,8 +1,9 @@
-"""Copies of blocks and matrix units: what one instruction of a lane reads and writes, and when it goes on alone."""
+"""Bulk copies and matrix units: the bytes that one instruction of a lane reads and writes, in a strand of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,15 @@ from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.happens_before import HappensBefore
 
-OF_CTA = ("cta", "_beside")
-"""What is of one CTA; see `per_cta`."""
 _BLOCK = 16
+
+
+@dataclass
+class _LastCopy:
+    """The last copy of one CTA: the strand in which it goes on."""
+
+    cta: int
+    beside: Indices
 
 
 class BulkCopies:
@@ -33,20 +40,25 @@ class BulkCopies:
         self._global = everywhere
         self._proxies = proxies
         self._parity = parity
-        self.cta = 0
-        self._beside: Indices = np.zeros(1, np.int64)
-        """The strand of the block told of last."""
+        self.start(0)
+
+    def start(self, cta: int) -> None:
+        """A new CTA."""
+        self.per_cta = _LastCopy(cta, np.zeros(1, np.int64))
 
     def block(self, site: Any, lane: int, places: Indices, store: bool, ranks: Sequence[int]) -> None:
         """A lane's instruction reads or writes these bytes of shared memory as a block, in CTAs of these ranks."""
         if store:
-            strands = self._order.strands.of_lane
-            kind, self._beside = "bulk", self._order.bulk_copy(int(strands[lane]), np.arange(len(strands)) == lane)
+            strands = self._order.strands.per_cluster.of_lane
+            kind, self.per_cta.beside = (
+                "bulk",
+                self._order.bulk_copy(int(strands[lane]), np.arange(len(strands)) == lane),
+            )
         else:
             kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
-            self._beside = self._order.copying(kind, np.array([lane]))
+            self.per_cta.beside = self._order.copying(kind, np.array([lane]))
             at = places + ranks[0] * self._stride
-            self._proxies.read(site.instruction, lane, at, int(self._beside[0]), kind == "bulk")
+            self._proxies.read(site.instruction, lane, at, int(self.per_cta.beside[0]), kind == "bulk")
         for rank in ranks:
             self._add(self._shared, site, lane, places, Does.WRITE if store else Does.READ, kind, rank * self._stride)
 
@@ -62,29 +74,29 @@ class BulkCopies:
         if len(blocks) * _BLOCK != len(places):
             blocks, size = np.unique(places), 1
         lanes = np.full(len(blocks), lane)
-        beside = np.repeat(self._beside, len(blocks))
-        entry = Entry(site.instruction, does, size, base, blocks, lanes, beside, self.cta, None, kind)
+        beside = np.repeat(self.per_cta.beside, len(blocks))
+        entry = Entry(site.instruction, does, size, base, blocks, lanes, beside, self.per_cta.cta, None, kind)
         memory.add(object(), lambda: entry)
 
     def completes(self, site: Any, barrier: int, lane: int, rank: int, copies: Sequence[int] = ()) -> None:
         """Copies in these strands, or the last one, have told the mbarrier at this byte that they are done."""
         barrier += rank * self._stride
-        self._shared.barriers.add(barrier // 8)
-        now = self._order.strands.of_lane[[lane]]
+        self._shared.per_cluster.barriers.add(barrier // 8)
+        now = self._order.strands.per_cluster.of_lane[[lane]]
         entry = Entry(
-            site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.cta
+            site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.per_cta.cta
         )  # fmt: skip
         self._shared.add(object(), lambda: entry)
-        self._order.told(barrier, copies or self._beside.tolist(), self._parity(barrier))
+        self._order.told(barrier, copies or self.per_cta.beside.tolist(), self._parity(barrier))
 
     def sends(self, site: Any, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
         """Lanes store so many bytes each to the shared memory of a CTA, of which mbarriers there are told."""
-        now = self._order.strands.of_lane[lanes]
-        here = np.isin(np.arange(len(self._order.strands.of_lane)), lanes)
+        now = self._order.strands.per_cluster.of_lane[lanes]
+        here = np.isin(np.arange(len(self._order.strands.per_cluster.of_lane)), lanes)
         copies = {strand: int(self._order.bulk_copy(strand, here)[0]) for strand in np.unique(now).tolist()}
         beside = np.array([copies[strand] for strand in now.tolist()])
         base = rank * self._stride
-        entry = Entry(site.instruction, Does.WRITE, size, base, at, lanes, beside, self.cta, None, "STAS")
+        entry = Entry(site.instruction, Does.WRITE, size, base, at, lanes, beside, self.per_cta.cta, None, "STAS")
         self._shared.add(object(), lambda: entry)
         for barrier in np.unique(barriers).tolist():
             here = barriers == barrier

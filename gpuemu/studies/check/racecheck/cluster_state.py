@@ -1,18 +1,31 @@
-"""Who executes: CTAs of a cluster have strands, mbarriers and memories in common; a CTA without one is its own.
+"""The cluster that executes. The CTAs of a cluster share strands, mbarriers and memories; a CTA without one is alone.
 
-Clusters take turns as CTAs do, where one waits for another: each is set aside with all that its CTAs have in common.
+Clusters take turns, as CTAs do, when one waits for another. `ClusterState` keeps the records of a cluster that waits,
+and puts them back when one of its CTAs goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from gpuemu.studies.check.per_cta import Aside, Kept
-from gpuemu.studies.check.racecheck import access_log, async_proxy, happens_before, release_acquire, vector_clocks
 from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.context import RaceContext
+
+
+class FollowsClusters(Protocol):
+    """An object with a record of the cluster that executes; it makes a new one when a cluster starts."""
+
+    per_cluster: Any
+
+
+@dataclass
+class _Left:
+    """How many CTAs of a cluster have not ended."""
+
+    ctas: int
 
 
 class ClusterState:
@@ -21,18 +34,12 @@ class ClusterState:
     def __init__(self, machine: Any, race: RaceContext, memories: Sequence[AccessLog], proxies: AsyncProxy):
         self._machine, self._race, self._memories, self._proxies = machine, race, memories, proxies
         self._now: object = None
-        """The cluster that executes, or the CTA that has none; None between two."""
-        self._left = 1
-        """How many of its CTAs have not ended."""
-        kept: list[Kept] = [
-            (self, ("_left",)),
-            (race.strands, vector_clocks.OF_CLUSTER),
-            (race.order, happens_before.OF_CLUSTER),
-            (proxies, async_proxy.OF_CLUSTER),
-            *((memory, access_log.OF_CLUSTER) for memory in memories),
-            *([(race.releases, release_acquire.OF_CLUSTER)] if race.releases is not None else []),
-        ]
-        self._aside = Aside(*kept)
+        """The cluster that executes, or the CTA if it has none; None between two."""
+        self.per_cluster = _Left(1)
+        releases = [] if race.releases is None else [race.releases]
+        self._owners: list[FollowsClusters] = [self, race.strands, race.order, proxies, *memories, *releases]
+        self._waiting: dict[object, list[Any]] = {}
+        """The records of clusters that wait for others."""
 
     def turn_to(self, cta: int) -> None:
         """Another CTA executes, of the same cluster or of another one."""
@@ -43,17 +50,21 @@ class ClusterState:
                 for memory in self._memories:
                     memory.set_aside()
                 of_cta.reserve()
-                self._aside.put(self._now)
+                self._waiting[self._now] = [owner.per_cluster for owner in self._owners]
             self._now = party
             self._race.mates = () if cluster is None else cluster.numbers
-            if not self._aside.take(party):
+            records = self._waiting.pop(party, None)
+            if records is None:
                 self._begin(1 if cluster is None else len(cluster.numbers))
+            else:
+                for owner, record in zip(self._owners, records, strict=True):
+                    owner.per_cluster = record
         elif of_cta.settles:
             self._settle()
         of_cta.turn_to(self._machine.rank)
 
     def _begin(self, ctas: int) -> None:
-        self._left = ctas
+        self.per_cluster = _Left(ctas)
         self._race.strands.start(ctas)
         self._race.order.begin()
         if self._race.releases is not None:
@@ -63,7 +74,7 @@ class ClusterState:
             memory.start()
 
     def _settle(self) -> None:
-        """Let go of what all CTAs of the cluster have come behind."""
+        """Forget what all CTAs of the cluster have passed."""
         for memory in self._memories:
             memory.look()
             memory.thin()
@@ -72,8 +83,8 @@ class ClusterState:
 
     def end(self, failed: bool) -> None:
         """A CTA has ended; `failed`: and so has the launch."""
-        self._left -= 1
-        if self._left and not failed:
+        self.per_cluster.ctas -= 1
+        if self.per_cluster.ctas and not failed:
             return
         for memory in self._memories:
             memory.close()

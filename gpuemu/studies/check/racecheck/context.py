@@ -1,4 +1,4 @@
-"""What orders two accesses: the strands of a CTA, and the releases that have only some lanes of a strand."""
+"""What the parts of racecheck share: whether one strand, or some lanes of it, comes before another strand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class RaceContext:
         return found
 
     def _parts(self, strand: int) -> Sequence[tuple[int, int]]:
-        return self.strands.parts.get(strand) or (self.releases.parts.get(strand, ()) if self.releases else ())
+        return self.strands.per_cluster.parts.get(strand) or (
+            self.releases.parts.get(strand, ()) if self.releases else ()
+        )
 
     def _number(self, strand: int, lane: int) -> int:
         """The number of the lanes of a strand that the same releases have as this one."""
@@ -100,7 +102,7 @@ class RaceContext:
         return found
 
     def _before(self, first: int, second: int) -> bool:
-        if self.strands.cta_base <= first < self.strands.cta_limit:
+        if self.strands.per_cluster.cta_base <= first < self.strands.per_cluster.cta_limit:
             return self.strands.ordered(first, second)
         return self.releases is not None and bool(self.releases.ordered(first, second))
 

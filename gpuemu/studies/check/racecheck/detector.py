@@ -1,4 +1,4 @@
-"""Listens for racecheck: logs each access to shared and global memory, and tells what orders them to those who know."""
+"""The race detector: it logs each access to shared and global memory, and reports each synchronization to its model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.patterns import Place
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
-from gpuemu.studies.check.per_cta import Aside
-from gpuemu.studies.check.racecheck import bulk_copies, happens_before, pending_reads, warp_syncs
+from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
@@ -83,16 +82,14 @@ class RaceDetector:
         )
         memories = [self._shared] if self._global is None else [self._shared, self._global]
         self._parties = ClusterState(self._memory, self._race, memories, self._proxies)
-        self._aside = Aside(
-            (self, ("cta",)), (self.warps, warp_syncs.OF_CTA), (self.blocks, bulk_copies.OF_CTA),
-            (self._order, happens_before.OF_CTA), (self._held, pending_reads.OF_CTA),
-        )  # fmt: skip
+        self._waiting = WaitingCtas(self.warps, self.blocks, self._order, self._held)
 
     # -- the launch -------------------------------------------------------------------------------------------
 
     def start(self, cta: int) -> None:
         self._parties.turn_to(cta)
-        self.cta = self.blocks.cta = self._proxies.cta = cta
+        self.cta = self._proxies.cta = cta
+        self.blocks.start(cta)
         self._order.start()
         self._held.start()
         self.warps.start(self._memory.rank)
@@ -103,13 +100,13 @@ class RaceDetector:
         self._parties.end(failed)
 
     def waits(self) -> None:
-        """The CTA is set aside."""
-        self._aside.put(self.cta)
+        """The CTA waits for another one, which runs."""
+        self._waiting.put(self.cta)
 
     def resumes(self, cta: int) -> None:
         self._parties.turn_to(cta)
-        self._aside.take(cta)
-        self._proxies.cta = cta
+        self._waiting.take(cta)
+        self.cta = self._proxies.cta = cta
 
     def around(self, site: Any, step: Step) -> Step:
         """What to execute instead of an instruction's step."""
@@ -173,7 +170,7 @@ class RaceDetector:
 
     def _comes(self, lanes: Bools) -> None:
         """Lanes come to the barrier of the cluster."""
-        if self._strands.others:
+        if self._strands.per_cluster.others:
             self._order.come(lanes)
             self.warps.ordered(lanes)
 
@@ -191,7 +188,11 @@ class RaceDetector:
         if is_barrier_object(site.instruction):
             self._barrier_object(space, place)
             return
-        if access == "load" and self._shared.barriers and place.base // 8 in self._shared.barriers:
+        if (
+            access == "load"
+            and self._shared.per_cluster.barriers
+            and place.base // 8 in self._shared.per_cluster.barriers
+        ):
             self._order.find_over(place.base // 8 * 8, self._among(place))
         does = self._does(site, access)
         if site.instruction.offset in self._race.polls:
@@ -249,11 +250,11 @@ class RaceDetector:
     def _log(self, memory: AccessLog, space: Any, place: Place, does: Does, copy: str, base: int) -> None:
         pattern, instruction = place.pattern, space.site.instruction
         lanes = self._lanes(place)
-        version, of_lane, phases = self._strands.version, self._strands.of_lane, self.warps.phases
+        version, of_lane, phases = self._strands.version, self._strands.per_cluster.of_lane, self.warps.per_cta.phases
         writes = does in (Does.WRITE, Does.ATOMIC) and not copy
         if writes and memory is self._shared and self._proxies.concerned:
             self._proxies.written(instruction, space.size, base + pattern.offsets, lanes)
-        name: object = instruction.offset, base, space.size, pattern.key, self.warps.phase, version
+        name: object = instruction.offset, base, space.size, pattern.key, self.warps.per_cta.phase, version
         beside = None
         if copy:
             beside = self._order.copying(copy, lanes)
@@ -268,7 +269,7 @@ class RaceDetector:
             )  # fmt: skip
 
         if does is Does.READ and instruction.offset in self._held.uses:
-            memory.last = None
+            memory.per_cluster.last = None
 
             def used(by: Bools) -> None:
                 chosen = by[lanes]
@@ -285,7 +286,7 @@ class RaceDetector:
         if memory is None:
             return
         memory.stored(values)
-        if memory.last is not None and memory.last.lanes is not None:
+        if memory.per_cluster.last is not None and memory.per_cluster.last.lanes is not None:
             where = shared_byte if space.name == "shared" else self._buffer_at
             found = one_store(
                 space, place, values, self._lanes(place), where, lambda i, k, d: self._point(i, k, self.cta, d)
@@ -305,9 +306,9 @@ class RaceDetector:
         elif site.has("PHASECHK"):
             does = Does.STRONG_READ
         self._log(self._shared, space, place, does, "", place.base)
-        self._shared.last = None
+        self._shared.per_cluster.last = None
         for at in np.unique(offsets).tolist():
-            self._shared.barriers.add(at // 8)
+            self._shared.per_cluster.barriers.add(at // 8)
             here = self._mask(lanes[offsets == at])
             if does is Does.WRITE:
                 self._order.initialise(at, 0)
@@ -347,10 +348,10 @@ class RaceDetector:
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
         """A barrier of the CTA, or of its cluster, lets those go on who wait at it."""
-        if barrier == CLUSTER_BARRIER and self._strands.others:
+        if barrier == CLUSTER_BARRIER and self._strands.per_cluster.others:
             self._order.meet(waiting)
             return
-        for_all = bool((waiting >= alive).all()) and not self._strands.others
+        for_all = bool((waiting >= alive).all()) and not self._strands.per_cluster.others
         if for_all:
             self._shared.look()
             if self._global is not None:
@@ -368,7 +369,7 @@ class RaceDetector:
 
     def exits(self, lanes: Bools) -> None:
         """These lanes have reached their end."""
-        if self._strands.others:
+        if self._strands.per_cluster.others:
             self._order.come(lanes, ends=True)
         self._strands.leave(lanes)
 

@@ -1,8 +1,8 @@
-"""What orders the lanes of a CTA besides barriers for all: named barriers, copies, mbarriers, fences.
+"""Happens-before within a cluster: named barriers, cluster barriers, asynchronous copies and mbarriers order strands.
 
-A copy that goes on behind its instruction is a strand beside the lanes' own. Its group is closed by a commit, and
-followed by what waits for it; until then it stays pending, also across barriers. A phase of an mbarrier is followed by
-whoever finds it over, and follows all that arrived in it.
+An asynchronous copy is a strand beside those of the lanes. A commit closes its group. What waits for the group follows
+it; until then the copy stays pending, also across barriers. A phase of an mbarrier follows all strands that arrived in
+it, and a lane that finds the phase over follows the phase.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ WARPGROUP = 4
 
 Bools = NDArray[np.bool_]
 Missed = Callable[[int, Instruction, int, int], None]
-OF_CTA = ("_copies", "_named", "_rounds")
-"""What is of one CTA; see `per_cta`."""
-OF_CLUSTER = ("pending", "_phases", "_meetings")
-"""What all CTAs of a cluster have in common, mbarriers by their bytes in the shared memory of all."""
 
 
 def is_barrier_object(instruction: Instruction) -> bool:
@@ -71,6 +67,32 @@ class _Phases:
     parity: int = 0
 
 
+@dataclass
+class _OfCta:
+    """What one CTA waits for.
+
+    `copies`: the groups of copies of each kind and warp. `named`: the strands that have arrived at each barrier.
+    `rounds`: how often each lane has come to the cluster's barrier.
+    """
+
+    rounds: NDArray[np.int64]
+    copies: dict[tuple[str, int], _Groups] = field(default_factory=dict)
+    named: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass
+class _OfCluster:
+    """What the CTAs of a cluster share.
+
+    `pending`: the strands of copies that nobody has waited for. `phases`: the mbarriers, by their bytes in the shared
+    memory of all CTAs. `meetings`: the strands that have come to the cluster's barrier, by the number of the meeting.
+    """
+
+    pending: set[int] = field(default_factory=set)
+    phases: dict[int, _Phases] = field(default_factory=dict)
+    meetings: dict[int, list[int]] = field(default_factory=dict)
+
+
 class HappensBefore:
     """Brings the strands of a CTA in order.
 
@@ -86,30 +108,28 @@ class HappensBefore:
 
     def begin(self) -> None:
         """A new cluster, or CTA that has none."""
-        self.pending: set[int] = set()
-        """The strands of copies that nobody has waited for."""
-        self._phases: dict[int, _Phases] = {}
-        self._meetings: dict[int, list[int]] = {}
-        """Who has come to the cluster's barrier, time after time."""
+        self.per_cluster = _OfCluster()
 
     def start(self) -> None:
         """A new CTA."""
-        self._copies: dict[tuple[str, int], _Groups] = {}
-        self._named: dict[int, list[int]] = {}
-        self._rounds = np.zeros(len(self.strands.of_lane), np.int64)
-        """How often each lane has come to the cluster's barrier."""
+        self.per_cta = _OfCta(np.zeros(len(self.strands.per_cluster.of_lane), np.int64))
+
+    @property
+    def pending(self) -> set[int]:
+        """The strands of copies that nobody has waited for."""
+        return self.per_cluster.pending
 
     # -- barriers of the CTA ----------------------------------------------------------------------------------
 
     def arrive(self, barrier: int, lanes: Bools, waits: bool) -> None:
-        self._named.setdefault(barrier, []).extend(self.strands.of(lanes))
+        self.per_cta.named.setdefault(barrier, []).extend(self.strands.of(lanes))
         if not waits:
             self.strands.advance(lanes)
 
     def open(self, barrier: int, waiting: Bools, alive: Bools) -> dict[int, int] | None:
         """A barrier lets those go on who wait; if that is everyone, what is pending by its old and new strands."""
-        arrived = self._named.pop(barrier, [])
-        if (waiting >= alive).all() and not self.strands.others:
+        arrived = self.per_cta.named.pop(barrier, [])
+        if (waiting >= alive).all() and not self.strands.per_cluster.others:
             return self._everyone()
         together = self.strands.side(sorted(set(arrived)))
         self.strands.advance(waiting, [together])
@@ -117,14 +137,14 @@ class HappensBefore:
 
     def _everyone(self) -> dict[int, int]:
         strands = self.strands
-        self._named = {number: [] for number in self._named}
+        self.per_cta.named = {number: [] for number in self.per_cta.named}
         strands.everyone()
         moved = {strand: strands.side([]) for strand in sorted(self.pending)}
-        self.pending = set(moved.values())
-        for groups in self._copies.values():
+        self.per_cluster.pending = set(moved.values())
+        for groups in self.per_cta.copies.values():
             groups.open = {old: moved[new] for old, new in groups.open.items() if new in moved}
             groups.closed = [[moved[s] for s in group if s in moved] for group in groups.closed]
-        for phases in self._phases.values():
+        for phases in self.per_cluster.phases.values():
             phases.arrived = [moved[s] for s in phases.arrived if s in moved]
             phases.over_copies = [moved[s] for s in phases.over_copies if s in moved]
             phases.over = strands.side(phases.over_copies) if phases.over_copies else None
@@ -134,31 +154,31 @@ class HappensBefore:
 
     def come(self, lanes: Bools, ends: bool = False) -> None:
         """Lanes come to the cluster's barrier, or end, which nobody waits for."""
-        for number in np.unique(self._rounds[lanes]).tolist():
-            here = lanes & (self._rounds == number)
-            self._meetings.setdefault(number, []).extend(self.strands.of(here))
+        for number in np.unique(self.per_cta.rounds[lanes]).tolist():
+            here = lanes & (self.per_cta.rounds == number)
+            self.per_cluster.meetings.setdefault(number, []).extend(self.strands.of(here))
         if not ends:
-            self._rounds = self._rounds + lanes
+            self.per_cta.rounds = self.per_cta.rounds + lanes
             self.strands.advance(lanes)
 
     def meet(self, lanes: Bools) -> None:
         """All have come to the cluster's barrier for which these lanes wait."""
-        for number in np.unique(self._rounds[lanes]).tolist():
-            come = self._meetings.get(number - 1, [])
+        for number in np.unique(self.per_cta.rounds[lanes]).tolist():
+            come = self.per_cluster.meetings.get(number - 1, [])
             if len(come) > 1:
                 come[:] = [self.strands.side(come)]
-            self.strands.advance(lanes & (self._rounds == number), come)
-            self._meetings.pop(number - 2, None)
+            self.strands.advance(lanes & (self.per_cta.rounds == number), come)
+            self.per_cluster.meetings.pop(number - 2, None)
 
     # -- copies -----------------------------------------------------------------------------------------------
 
     def copying(self, kind: str, lanes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The strands in which these lanes' copies go on; `kind` tells who closes and awaits them."""
-        now = self.strands.of_lane[lanes]
+        now = self.strands.per_cluster.of_lane[lanes]
         found = np.empty_like(now)
         for strand in np.unique(now).tolist():
             here = now == strand
-            groups = self._copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
+            groups = self.per_cta.copies.setdefault((kind, int(lanes[here][0]) // LANES), _Groups())
             if strand not in groups.open:
                 groups.open[strand] = self.strands.beside(strand)
                 self.pending.add(groups.open[strand])
@@ -168,7 +188,7 @@ class HappensBefore:
     def commit(self, kind: str, lanes: Bools) -> None:
         """The warps of these lanes close a group."""
         for warp in _warps(lanes):
-            groups = self._copies.setdefault((kind, warp), _Groups())
+            groups = self.per_cta.copies.setdefault((kind, warp), _Groups())
             groups.closed.append(list(groups.open.values()))
             groups.open = {}
         self.strands.advance(lanes)
@@ -177,9 +197,9 @@ class HappensBefore:
         """The warps of these lanes wait for all closed groups but the last `keep`."""
         for warp in _warps(lanes):
             first, many = (warp - warp % WARPGROUP, WARPGROUP) if kind == "warpgroup" else (warp, 1)
-            if (mine := self._copies.get((kind, warp))) is None:
+            if (mine := self.per_cta.copies.get((kind, warp))) is None:
                 continue
-            together = [g for of in range(first, first + many) if (g := self._copies.get((kind, of)))]
+            together = [g for of in range(first, first + many) if (g := self.per_cta.copies.get((kind, of)))]
             before, mine.waited = mine.waited, max(mine.waited, mine.gone + len(mine.closed) - keep)
             done = [slice(max(0, before - g.gone), max(0, mine.waited - g.gone)) for g in together]
             strands = [s for g, part in zip(together, done, strict=True) for group in g.closed[part] for s in group]
@@ -193,7 +213,7 @@ class HappensBefore:
                     self.strands.advance(here, strands)
                 else:
                     self.strands.advance(here, own=strands)
-                self.pending -= set(strands)
+                self.pending.difference_update(strands)
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 
@@ -205,27 +225,27 @@ class HappensBefore:
 
     def told(self, barrier: int, copies: Sequence[int], parity: int) -> None:
         """Bulk copies, by their strands, have told the mbarrier at this byte, whose parity is now this."""
-        phases = self._phases.setdefault(barrier, _Phases(parity=0))
+        phases = self.per_cluster.phases.setdefault(barrier, _Phases(parity=0))
         phases.arrived += copies
         phases.came += copies
         self.turned(barrier, parity)
 
     def initialise(self, barrier: int, parity: int) -> None:
         """The mbarrier is new."""
-        self._phases[barrier] = _Phases(parity=parity)
+        self.per_cluster.phases[barrier] = _Phases(parity=parity)
 
     def arrive_at(self, barrier: int, lanes: Bools, together: Bools, with_copies: bool) -> None:
         """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`.
 
         `together`: all lanes that the instruction executes, some of which may arrive at others.
         """
-        phases = self._phases.setdefault(barrier, _Phases())
+        phases = self.per_cluster.phases.setdefault(barrier, _Phases())
         phases.arrived += [self.strands.release(strand, together) for strand in self.strands.of(lanes)]
         phases.came += self.strands.of(lanes)
         self._arrived_at.add(barrier)
         if with_copies:
             for warp in _warps(lanes):
-                groups = self._copies.get(("LDGSTS", warp))
+                groups = self.per_cta.copies.get(("LDGSTS", warp))
                 if groups is not None:
                     phases.arrived += [s for group in groups.closed for s in group] + list(groups.open.values())
 
@@ -239,14 +259,14 @@ class HappensBefore:
 
     def turned(self, barrier: int, parity: int) -> None:
         """What the parity of an mbarrier is now: if it has changed, a phase is over."""
-        phases = self._phases.get(barrier)
+        phases = self.per_cluster.phases.get(barrier)
         if phases is None or phases.parity == parity:
             return
         phases.parity = parity
         behind = [*phases.arrived, *([] if phases.over is None else [phases.over])]
         phases.over = self.strands.side(sorted(set(behind)))
         phases.over_copies += [s for s in phases.arrived if s in self.pending]
-        came = [s for s in phases.came if s >= self.strands.base]
+        came = [s for s in phases.came if s >= self.strands.per_cluster.base]
         for look, who in phases.looks.items():
             if self._missed is not None and not any(self.strands.follows(look, s) for s in came):
                 self._missed(barrier, *who)
@@ -259,30 +279,32 @@ class HappensBefore:
         No next phase may end before such a look, or the parity that it waits for has gone by. So one of that phase's
         arrivals follows the look, and the look follows all arrivals of the phase before.
         """
-        phases = self._phases.get(barrier)
+        phases = self.per_cluster.phases.get(barrier)
         if phases is None:
             return
         now = self.strands.of(lanes)
         if look is not None and self._missed is not None and phases.before is not None:
             late = [s for s in now if not all(self.strands.follows(a, s) for a in phases.before)]
             if late:
-                self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
+                self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.per_cluster.rank)
         self._follow(phases, lanes)
         if look is not None:
-            phases.looks |= {s: (look, self._lane(lanes, s), self.strands.rank) for s in self.strands.of(lanes)}
+            phases.looks |= {
+                s: (look, self._lane(lanes, s), self.strands.per_cluster.rank) for s in self.strands.of(lanes)
+            }
 
     def gone_by(self, barrier: int, lanes: Bools, look: Instruction) -> None:
         """Lanes wait at an mbarrier for ever. If they do not know of its last phase, they missed the one before."""
-        phases = self._phases.get(barrier)
+        phases = self.per_cluster.phases.get(barrier)
         if phases is None or phases.before is None or phases.ended is None or self._missed is None:
             return
         late = [s for s in self.strands.of(lanes) if not all(self.strands.follows(a, s) for a in phases.ended)]
         if late:
-            self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.rank)
+            self._missed(barrier, look, self._lane(lanes, late[0]), self.strands.per_cluster.rank)
 
     def _lane(self, lanes: Bools, strand: int) -> int:
         """The first of some lanes that is in a strand."""
-        return int((lanes & (self.strands.of_lane == strand)).argmax())
+        return int((lanes & (self.strands.per_cluster.of_lane == strand)).argmax())
 
     def _follow(self, phases: _Phases, lanes: Bools) -> None:
         """Lanes know of the phases of an mbarrier that are over."""
@@ -291,7 +313,7 @@ class HappensBefore:
         if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):
             return
         self.strands.advance(lanes, [phases.over])
-        self.pending -= set(phases.over_copies)
+        self.pending.difference_update(phases.over_copies)
         phases.over_copies = []
 
 

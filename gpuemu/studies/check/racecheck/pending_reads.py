@@ -1,4 +1,4 @@
-"""Reads of which it is not known yet whether a lane makes use of them: see `value_flow.later_uses`."""
+"""Loads whose value a lane may never use: a read counts when the lane uses the value. See `value_flow.later_uses`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
-OF_CTA = ("_reads",)
-"""What is of one CTA; see `per_cta`."""
 
 
 @dataclass
@@ -28,15 +26,16 @@ class PendingReads:
         for load, users in uses.items():
             for user in users:
                 self._loads.setdefault(user, []).append(load)
-        self._reads: dict[int, list[_Read]] = {}
+        self.start()
 
     def start(self) -> None:
         """A new CTA."""
-        self._reads = {}
+        self.per_cta: dict[int, list[_Read]] = {}
+        """The reads of the CTA that executes, by the offset of the load."""
 
     def hold(self, load: int, lanes: Bools, log: Callable[[Bools], None]) -> None:
         """Lanes execute a load; `log` takes it down for those of them that use it."""
-        reads = self._reads.setdefault(load, [])
+        reads = self.per_cta.setdefault(load, [])
         reads[:] = [read for read in reads if not (read.lanes & lanes).any()]
         reads.append(_Read(lanes, log))
 
@@ -47,7 +46,7 @@ class PendingReads:
     def use(self, offset: int, lanes: Bools) -> None:
         """Lanes execute an instruction that uses what they hold."""
         for load in self._loads[offset]:
-            for read in self._reads.get(load, ()):
+            for read in self.per_cta.get(load, ()):
                 here = read.lanes & lanes
                 if here.any():
                     read.log(here)

@@ -1,4 +1,4 @@
-"""What is said of races: one finding for each two instructions, with an example of each and what would order them."""
+"""Findings of races: one for each pair of instructions, with an example and with what would order the two."""
 
 from __future__ import annotations
 

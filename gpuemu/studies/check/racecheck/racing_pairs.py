@@ -1,4 +1,4 @@
-"""Which of the accesses between two barriers are a race: every pair at a unit of memory, of which nothing is left out.
+"""Racing pairs: all pairs of unordered accesses to one unit of memory between two barriers.
 
 Units that the same accesses touch in the same order are judged once. Of what is judged, an access that comes before a
 later one in every order is not looked at again: whoever races with it races with the later one as well.

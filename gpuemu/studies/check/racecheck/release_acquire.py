@@ -1,4 +1,4 @@
-"""What atomics and strong accesses order, within a CTA and between CTAs: a release, and whoever acquires it.
+"""Release and acquire: the order that atomics and strong accesses make, within a CTA and between CTAs.
 
 A fence makes what happened before it visible; an atomic or strong store behind it releases that at its address; an
 atomic or strong load of the same address acquires it, and what follows is ordered. CTAs run one after the other here,
@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
-OF_CLUSTER = ("_shared", "_known", "_acquired", "_fenced")
-"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 Seen = dict[int, tuple[int, int]]
 """First strand of a CTA → the base and bits of what is visible of it."""
 
@@ -30,8 +28,22 @@ class _Place:
     others: Seen = field(default_factory=dict)
 
 
+@dataclass
+class _Knows:
+    """What a cluster, or a CTA that has none, knows of others.
+
+    `shared`: what is released at each address of its shared memory. `known`: what all its lanes know. `acquired`: the
+    strands that have acquired, each with what it knows since. `fenced`: the base and bits of what is fenced.
+    """
+
+    shared: dict[int, _Place] = field(default_factory=dict)
+    known: Seen = field(default_factory=dict)
+    acquired: list[tuple[int, Seen]] = field(default_factory=list)
+    fenced: tuple[int, int] | None = None
+
+
 def _mask(lanes: NDArray[np.int64], strands: Strands) -> NDArray[np.bool_]:
-    mask = np.zeros(len(strands.of_lane), np.bool_)
+    mask = np.zeros(len(strands.per_cluster.of_lane), np.bool_)
     mask[lanes] = True
     return mask
 
@@ -55,25 +67,25 @@ class ReleaseAcquire:
 
     def start(self) -> None:
         """A new CTA, which knows of nothing."""
-        self._ctas.append(self._strands.cta_base)
-        self._shared: dict[int, _Place] = {}
-        self._known: Seen = {}
-        self._acquired: list[tuple[int, Seen]] = []
-        self._fenced: tuple[int, int] | None = None
+        self._ctas.append(self._strands.per_cluster.cta_base)
+        self.per_cluster = _Knows()
 
     def close(self) -> None:
         """A barrier for all is about to come: what one of them knows, all will."""
-        for _, seen in self._acquired:
-            _merge(self._known, seen)
-        self._acquired = []
+        for _, seen in self.per_cluster.acquired:
+            _merge(self.per_cluster.known, seen)
+        self.per_cluster.acquired = []
         bits = self._strands.fenced_by_anyone()
         if bits is not None:
-            self._fenced = self._strands.base, bits
+            self.per_cluster.fenced = self._strands.per_cluster.base, bits
 
     def ordered(self, first: int, second: int) -> bool:
         """Whether a strand of another CTA is before one of this."""
         cta = self._ctas[bisect_right(self._ctas, first) - 1]
-        for seen in (self._known, *(s for a, s in self._acquired if a == second or self._strands.ordered(a, second))):
+        for seen in (
+            self.per_cluster.known,
+            *(s for a, s in self.per_cluster.acquired if a == second or self._strands.ordered(a, second)),
+        ):
             base, bits = seen.get(cta, (0, 0))
             if first < base or (first >= base and bits >> (first - base) & 1):
                 return True
@@ -87,7 +99,7 @@ class ReleaseAcquire:
 
         `itself`: the write, alone in its strand, is released, too, without a fence.
         """
-        places = self._shared if shared else self._global
+        places = self.per_cluster.shared if shared else self._global
         gives = {
             s: itself or self._has(s, widely and not shared) for s in self._strands.of(_mask(lanes, self._strands))
         }
@@ -99,8 +111,8 @@ class ReleaseAcquire:
             if not writes and place is None:
                 continue
             of_address = lanes[which.reshape(-1) == k]
-            for strand in dict.fromkeys(self._strands.of_lane[of_address].tolist()):
-                mask = _mask(of_address[self._strands.of_lane[of_address] == strand], self._strands)
+            for strand in dict.fromkeys(self._strands.per_cluster.of_lane[of_address].tolist()):
+                mask = _mask(of_address[self._strands.per_cluster.of_lane[of_address] == strand], self._strands)
                 acquires = reads and place is not None
                 if acquires and place is not None:
                     self._acquire(place, mask, widely and not shared)
@@ -112,25 +124,28 @@ class ReleaseAcquire:
     def _has(self, strand: int, widely: bool) -> bool:
         """Whether a strand has anything to release."""
         ours, others = self._strands.fenced(strand)
-        return bool(ours or (widely and (others or self._fenced or self._known or self._acquired)))
+        return bool(
+            ours
+            or (widely and (others or self.per_cluster.fenced or self.per_cluster.known or self.per_cluster.acquired))
+        )
 
     def _release(self, place: _Place, strand: int, lanes: NDArray[np.bool_], widely: bool, itself: bool) -> None:
         strands = self._strands
         released = strands.release(strand, lanes)
         ours, others = strands.fenced(released)
-        ours |= itself << (released - strands.base)
+        ours |= itself << (released - strands.per_cluster.base)
         if ours:
-            place.ours = strands.base, ours | self._ours(place)
+            place.ours = strands.per_cluster.base, ours | self._ours(place)
         if not widely:
             return
         if released != strand:
-            self.parts.update(strands.parts)
+            self.parts.update(strands.per_cluster.parts)
         mine: Seen = {}
-        fenced = (strands.base, others) if others else self._fenced
+        fenced = (strands.per_cluster.base, others) if others else self.per_cluster.fenced
         if fenced is not None:
-            mine[strands.cta_base] = fenced
-        _merge(mine, self._known)
-        for acquired, seen in self._acquired:
+            mine[strands.per_cluster.cta_base] = fenced
+        _merge(mine, self.per_cluster.known)
+        for acquired, seen in self.per_cluster.acquired:
             if acquired == strand or strands.ordered(acquired, strand):
                 _merge(mine, seen)
         _merge(place.others, mine)
@@ -139,14 +154,20 @@ class ReleaseAcquire:
         """What is released there of the CTA's own, as bits that count from where the base is now."""
         base, bits = place.ours or (0, 0)
         strands = self._strands
-        return bits >> strands.base - base if strands.cta_base <= base <= strands.base else 0
+        return (
+            bits >> strands.per_cluster.base - base
+            if strands.per_cluster.cta_base <= base <= strands.per_cluster.base
+            else 0
+        )
 
     def _acquire(self, place: _Place, here: NDArray[np.bool_], widely: bool) -> None:
         strands = self._strands
-        others = {cta: seen for cta, seen in place.others.items() if cta != strands.cta_base} if widely else {}
+        others = (
+            {cta: seen for cta, seen in place.others.items() if cta != strands.per_cluster.cta_base} if widely else {}
+        )
         ours = self._ours(place)
         behind = [strands.known(ours)] if ours else []
         if behind or others:
             strands.advance(here, behind)
         if others:
-            self._acquired += [(s, others) for s in strands.of(here)]
+            self.per_cluster.acquired += [(s, others) for s in strands.of(here)]

@@ -1,4 +1,4 @@
-"""What CTAs that ran before have done to each unit of a memory, and what of another comes into conflict with it.
+"""Shadow memory: the accesses of earlier CTAs to each unit of a memory, and the conflicts of a later CTA with them.
 
 Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing but what they
 release and acquire, so that two marks are enough for what may be many: of the first CTA, and the last of any other.

@@ -1,27 +1,29 @@
-"""Who is ordered with whom in a CTA: strands of lanes that run in lockstep, split wherever something orders them.
+"""Vector clocks: which parts of the execution of a CTA, or of a cluster, come before which.
 
-A strand is a number: lanes of one warp that execute their instructions together. Whatever happens in a strand is
-ordered with what happens later in it. Where lanes part or meet, arrive or are released, they go on in a new strand
-that follows the old ones; one strand is ordered before another if a way of followers leads there. A barrier for the
-whole CTA orders everything before it: strands before `base` are ordered with all that follow, and need no way.
+A strand is a number for lanes of one warp that execute their instructions together, from one synchronization to the
+next. Everything in a strand is ordered with what happens later in it. Where lanes part or meet, arrive or are released,
+they go on in a new strand that follows the old ones. The clock of a strand is the set of all strands before it, as bits
+(`reach`). A barrier for the whole CTA orders everything before it: all strands before `base` come before all that
+follow, and have no bits.
 
     together(mask)      lanes of `mask` run: those that parted or met go on in new strands
-    advance(lanes, [s]) what these lanes did so far is closed, and what they do next also follows the strands s
-    side([s])           a strand beside the lanes' own: an asynchronous copy
-    release(s, lanes)   what some lanes release of a strand: their own accesses, and what their warp has synchronized
+    advance(lanes, [s]) these lanes go on in new strands, which follow their old ones and also the strands s
+    side([s])           a new strand beside those of the lanes: an asynchronous copy
+    release(s, lanes)   what some lanes of a strand release: their own accesses, and what their warp has synchronized
     everyone()          a barrier for all
 
-Lockstep is no synchronization. When one lane of a warp releases what happened before, the stores of the other lanes are
-not among it unless a __syncwarp or a barrier came between. `release` makes a strand of such a release. It follows
-everything that a synchronization has brought to those lanes, and of the warp's own strands it has a part: `parts`.
+Lockstep is no synchronization. A lane that releases does not release the stores of the other lanes of its warp, unless
+a __syncwarp or a barrier came between. `release` makes a strand for such a release. That strand follows everything that
+a synchronization has brought to those lanes, and it has a part of the warp's own strands: `parts`.
 
-The CTAs of a cluster share their strands, and `of_lane` is of the one that executes. What is a barrier for all in one
-of them orders its lanes only; the base moves where `settle` finds strands that all CTAs have come behind.
+The CTAs of a cluster share their strands, and `of_lane` belongs to the CTA that executes. A barrier for all threads of
+one of them orders its lanes only. `settle` moves the base when all CTAs have passed some strands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +31,6 @@ from numpy.typing import NDArray
 from gpuemu.isa.warp import LANES
 
 Bools = NDArray[np.bool_]
-OF_CLUSTER = (
-    "of_lane", "base", "cta_base", "cta_limit", "count", "_before", "_reach", "_given", "_fences", "_fenced",
-    "_checked", "plain", "rank", "others", "_settles_at", "_own", "_met", "_released", "parts",
-)  # fmt: skip
-"""What is of a cluster, or of a CTA that has none; see `per_cta`."""
 _MANY = 1 << 13
 """Strands of a cluster after which the base is moved behind those that are before everything."""
 _RESERVED = 1 << 16
@@ -45,132 +42,167 @@ GONE = -1
 """The strand of lanes that have exited, or never were."""
 
 
+@dataclass(slots=True)
+class _Clocks:
+    """The strands of one cluster, or of one CTA that has none. Bits and `before` count strands from the base.
+
+    `cta_base`, `cta_limit`: its strands are the numbers from the first up to the second. `count`: the next number.
+    """
+
+    of_lane: NDArray[np.int64]
+    """The strand of each lane of the CTA that executes; the array never changes in place."""
+    cta_base: int
+    count: int
+    cta_limit: int = _ENDLESS
+    rank: int = 0
+    others: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """The strands of the lanes of the cluster's other CTAs, by rank."""
+    settles_at: int = 0
+    """The count at which it is time to `settle`."""
+    base: int = 0
+    before: list[tuple[int, ...]] = field(default_factory=list)
+    """The strands that each strand follows directly."""
+    reach: list[int] = field(default_factory=list)
+    """The clocks, as far as they have been needed."""
+    own: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Those of the strands directly before one that have the same lanes: lockstep alone orders them."""
+    met: dict[int, int] = field(default_factory=dict)
+    """The strands that begin with a __syncwarp, and the lanes of the warp that it synchronizes, as bits."""
+    released: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The release of a strand by some lanes, which are bits."""
+    parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """The releases that have only some lanes of a strand, each with those lanes as bits."""
+    given: dict[int, int] = field(default_factory=dict)
+    """Clocks that strands begin with."""
+    fences: dict[int, bool] = field(default_factory=dict)
+    """The strands that begin with a fence: whether other CTAs see it."""
+    fenced: list[tuple[int, int]] = field(default_factory=list)
+    """See `Strands.fenced`, as far as it has been needed."""
+    checked: set[bytes] = field(default_factory=set)
+    """The masks whose lanes are together."""
+    plain: bool = True
+    """Whether nothing has happened since the last barrier for all."""
+
+
 class Strands:
     """The strands of one CTA after the other; numbers are never used again."""
 
     def __init__(self, exists: Bools):
         self._exists = exists
         self._warps = len(exists) // LANES
-        self.count = 1
         self._free = 1
+        """The first number that no CTA has used or may use."""
         self.version = 0
         """Changes whenever a lane changes its strand."""
+        self.per_cluster = _Clocks(np.where(exists, 0, GONE), 1, 1)
         self.start()
 
     def start(self, ctas: int = 1) -> None:
         """A new CTA, or cluster of so many, of which the first executes."""
-        self.count = self.cta_base = max(self.count, self._free)
-        self.cta_limit = _ENDLESS
-        self.of_lane: NDArray[np.int64] = np.where(self._exists, 0, GONE)
-        """The strand of each lane; never changed in place."""
+        first = max(self.per_cluster.count, self._free)
+        self.per_cluster = _Clocks(np.where(self._exists, 0, GONE), first, first)
         self.everyone()
-        self.rank = 0
-        self.others: dict[int, NDArray[np.int64]] = {}
-        """The same of the cluster's other CTAs, by rank."""
+        now = self.per_cluster
         for rank in range(1, ctas):
-            self.others[rank] = np.where(self._exists, self.of_lane + rank * self._warps, GONE)
-            self.count += self._warps
-            self._before += [()] * self._warps
-            self.plain = False
-        self._settles_at = self.base + _MANY
+            now.others[rank] = np.where(self._exists, now.of_lane + rank * self._warps, GONE)
+            now.count += self._warps
+            now.before += [()] * self._warps
+            now.plain = False
+        now.settles_at = now.base + _MANY
 
     def everyone(self) -> None:
         """Everything so far is ordered before everything that follows."""
-        self.base = self.count
-        first = np.repeat(np.arange(self._warps), LANES) + self.base
-        self.of_lane = np.where(self.of_lane == GONE, GONE, first)
-        self.count += self._warps
-        self._before: list[tuple[int, ...]] = [()] * self._warps
-        self._reach: list[int] = []
-        self._own: dict[int, tuple[int, ...]] = {}
-        """Of the strands before one, those in which the same lanes were: lockstep alone orders them."""
-        self._met: dict[int, int] = {}
-        """The strands that begin with a __syncwarp, and the lanes of the warp that it synchronizes, as bits."""
-        self._released: dict[tuple[int, int], int] = {}
-        self.parts: dict[int, list[tuple[int, int]]] = {}
-        """Of a strand, the releases that have only some lanes of it, each with those lanes as bits."""
-        self._given: dict[int, int] = {}
-        self._fences: dict[int, bool] = {}
-        self._fenced: list[tuple[int, int]] = []
-        self._checked: set[bytes] = set()
-        self.plain = True
-        """Whether nothing has happened since the last barrier for all."""
+        old = self.per_cluster
+        first = np.repeat(np.arange(self._warps), LANES) + old.count
+        self.per_cluster = _Clocks(
+            np.where(old.of_lane == GONE, GONE, first), old.cta_base, old.count + self._warps, old.cta_limit, old.rank,
+            old.others, old.settles_at, old.count, [()] * self._warps,
+        )  # fmt: skip
         self.version += 1
 
     def turn_to(self, rank: int) -> None:
         """Another CTA of the cluster executes."""
-        if rank != self.rank:
-            self.others[self.rank] = self.of_lane
-            self.of_lane, self.rank = self.others.pop(rank), rank
-            self._checked.clear()
+        now = self.per_cluster
+        if rank != now.rank:
+            now.others[now.rank] = now.of_lane
+            now.of_lane, now.rank = now.others.pop(rank), rank
+            now.checked.clear()
             self.version += 1
 
     def end(self) -> None:
-        """The CTA, or cluster, has ended: nobody else gets its numbers."""
-        self._free = max(self._free, self.count)
+        """The CTA, or cluster, has ended. No other one gets its numbers."""
+        self._free = max(self._free, self.per_cluster.count)
 
     def current(self) -> set[int]:
         """The strands that lanes are in."""
-        found = set(self.of_lane.tolist()).union(*(lanes.tolist() for lanes in self.others.values()))
+        now = self.per_cluster
+        found = set(now.of_lane.tolist()).union(*(lanes.tolist() for lanes in now.others.values()))
         return found - {GONE}
 
     def settled(self, strands: set[int]) -> int:
-        """What is before all of these strands, as bits that count from the base."""
+        """The strands that come before all of these, as bits that count from the base."""
+        now = self.per_cluster
         bits: int = -1
         for strand in strands:
             bits &= self.reach(strand)
-        for strand, releases in self.parts.items():  # in lockstep, the other lanes' accesses are before, too
-            if strand >= self.base and any(bits >> release - self.base & 1 for release, _ in releases):
-                bits |= 1 << strand - self.base
+        for strand, releases in now.parts.items():  # in lockstep, the other lanes' accesses are before, too
+            if strand >= now.base and any(bits >> release - now.base & 1 for release, _ in releases):
+                bits |= 1 << strand - now.base
         return bits
 
     @property
     def settles(self) -> bool:
         """Whether a cluster has so many strands that it is time to `settle`."""
-        return bool(self.others) and self.count > self._settles_at
+        now = self.per_cluster
+        return bool(now.others) and now.count > now.settles_at
 
     def settle(self, strands: set[int]) -> int:
-        """Move the base behind what is before all of these, which lanes and copies are in; by how much."""
+        """Move the base past the strands that come before all of these, also of copies; return by how many."""
+        now = self.per_cluster
         bits = self.settled(strands)
         many = (~bits & bits + 1).bit_length() - 1 if bits >= 0 else 0
-        self._before = [tuple(s - many for s in before if s >= many) for before in self._before[many:]]
-        self._reach = [reach >> many for reach in self._reach[many:]]
-        self._fenced = [(ours >> many, others >> many) for ours, others in self._fenced[many:]]
-        self._given = {k - many: given >> many for k, given in self._given.items() if k >= many}
-        self._fences = {k - many: fence for k, fence in self._fences.items() if k >= many}
-        self.base += many
-        self._own = {k: own for k, own in self._own.items() if k >= self.base}
-        self._met = {k: lanes for k, lanes in self._met.items() if k >= self.base}
-        self._released = {key: release for key, release in self._released.items() if key[0] >= self.base}
-        self.parts = {k: parts for k, parts in self.parts.items() if k >= self.base}
-        self._settles_at = self.count + _MANY
+        now.before = [tuple(s - many for s in before if s >= many) for before in now.before[many:]]
+        now.reach = [reach >> many for reach in now.reach[many:]]
+        now.fenced = [(ours >> many, others >> many) for ours, others in now.fenced[many:]]
+        now.given = {k - many: given >> many for k, given in now.given.items() if k >= many}
+        now.fences = {k - many: fence for k, fence in now.fences.items() if k >= many}
+        now.base += many
+        now.own = {k: own for k, own in now.own.items() if k >= now.base}
+        now.met = {k: lanes for k, lanes in now.met.items() if k >= now.base}
+        now.released = {key: release for key, release in now.released.items() if key[0] >= now.base}
+        now.parts = {k: parts for k, parts in now.parts.items() if k >= now.base}
+        now.settles_at = now.count + _MANY
         return many
 
     def reserve(self) -> None:
-        """The CTA is set aside: numbers from here on are others', but for those that it may still need."""
-        if self.cta_limit == _ENDLESS:
-            self.cta_limit = self.count + _RESERVED * (1 + len(self.others))
-            self._free = max(self._free, self.cta_limit)
+        """The CTA waits: other CTAs get the next numbers, except those that this one may still need."""
+        now = self.per_cluster
+        if now.cta_limit == _ENDLESS:
+            now.cta_limit = now.count + _RESERVED * (1 + len(now.others))
+            self._free = max(self._free, now.cta_limit)
 
     def foreign(self, strands: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these strands are of other CTAs."""
-        return np.asarray((strands < self.cta_base) | (strands >= self.cta_limit))
+        now = self.per_cluster
+        return np.asarray((strands < now.cta_base) | (strands >= now.cta_limit))
 
     def leave(self, lanes: Bools) -> None:
-        """These lanes are gone."""
-        self.of_lane = np.where(lanes, GONE, self.of_lane)
+        """These lanes have exited."""
+        now = self.per_cluster
+        now.of_lane = np.where(lanes, GONE, now.of_lane)
         self.version += 1
 
     def together(self, mask: Bools | None) -> None:
         """The lanes of `mask` (None: all) execute what follows together."""
+        now = self.per_cluster
         name = b"" if mask is None else mask.tobytes()
-        if name in self._checked:
+        if name in now.checked:
             return
-        here = self.of_lane != GONE
+        here = now.of_lane != GONE
         if mask is not None:
             here &= mask
         here = here.reshape(-1, LANES)
-        strands = self.of_lane.reshape(-1, LANES)
+        strands = now.of_lane.reshape(-1, LANES)
         last = np.where(here, strands, GONE).max(axis=1)
         same = (strands == last[:, None]) == here
         torn = np.flatnonzero(~same.all(axis=1) & here.any(axis=1))
@@ -178,7 +210,7 @@ class Strands:
             lanes = np.zeros_like(here)
             lanes[torn] = here[torn]
             self.advance(lanes.reshape(-1))
-        self._checked.add(name)
+        now.checked.add(name)
 
     def advance(
         self, lanes: Bools, behind: Iterable[int] = (), fence: bool | None = None, own: Iterable[int] = (),
@@ -190,27 +222,28 @@ class Strands:
         whether it begins with a fence, True for one that other CTAs see. `meet`: whether it begins with a __syncwarp.
         Lanes of the same strands that are not among them go on in others.
         """
-        self._checked.clear()
-        self.plain = False
+        now = self.per_cluster
+        now.checked.clear()
+        now.plain = False
         self.version += 1
-        after = self.of_lane.copy()
+        after = now.of_lane.copy()
         more, theirs = tuple(behind), tuple(own)
         for warp in np.flatnonzero(lanes.reshape(-1, LANES).any(axis=1)).tolist():
             part = slice(warp * LANES, warp * LANES + LANES)
             here = lanes[part] & (after[part] != GONE)
-            now = after[part].copy()
-            old = np.unique(now[here]).tolist()
+            strands = after[part].copy()
+            old = np.unique(strands[here]).tolist()
             if not old:
                 continue
             after[part][here] = next_ = self._new((*old, *theirs, *more), fence)
-            self._own[next_] = (*old, *theirs)
+            now.own[next_] = (*old, *theirs)
             if meet:
-                self._met[next_] = _bits(here, self._exists[part])
+                now.met[next_] = _bits(here, self._exists[part])
             for strand in old:
-                rest = (now == strand) & ~here
+                rest = (strands == strand) & ~here
                 if rest.any():
                     after[part][rest] = self.beside(strand)
-        self.of_lane = after
+        now.of_lane = after
 
     def side(self, behind: Sequence[int]) -> int:
         return self._new(tuple(behind))
@@ -218,103 +251,112 @@ class Strands:
     def beside(self, strand: int) -> int:
         """A strand after another that is of the same lanes."""
         found = self._new((strand,))
-        self._own[found] = (strand,)
+        self.per_cluster.own[found] = (strand,)
         return found
 
     def release(self, strand: int, lanes: Bools) -> int:
         """What those of `lanes` that are in a strand release: the strand itself if they are their whole warp."""
-        warp = int((self.of_lane == strand).argmax()) // LANES
+        warp = int((self.per_cluster.of_lane == strand).argmax()) // LANES
         part = slice(warp * LANES, warp * LANES + LANES)
         bits = _bits(lanes[part], self._exists[part])
         return strand if bits == _WHOLE else self._part(strand, bits)
 
     def _part(self, strand: int, lanes: int) -> int:
         """The release of a strand by some lanes, made of those of the strands before it."""
-        made, left = self._released, [(strand, lanes)]
+        now = self.per_cluster
+        made, left = now.released, [(strand, lanes)]
         while left:
             key = at, mine = left[-1]
             if key in made:
                 left.pop()
                 continue
-            before = tuple(s + self.base for s in self._before[at - self.base])
-            met = self._met.get(at, 0)
+            before = tuple(s + now.base for s in now.before[at - now.base])
+            met = now.met.get(at, 0)
             known = mine | met if mine & met else mine
             if known != _WHOLE:
-                own = [s for s in self._own.get(at, ()) if s >= self.base]
+                own = [s for s in now.own.get(at, ()) if s >= now.base]
                 missing = [(s, known) for s in own if (s, known) not in made]
                 if missing:
                     left += missing
                     continue
                 before = (*(made[s, known] for s in own), *(s for s in before if s not in own))
-            made[key] = self._new(before, self._fences.get(at - self.base))
-            self.parts.setdefault(at, []).append((made[key], mine))
+            made[key] = self._new(before, now.fences.get(at - now.base))
+            now.parts.setdefault(at, []).append((made[key], mine))
         return made[strand, lanes]
 
     def known(self, bits: int) -> int:
         """A strand behind exactly those of `bits`, which count from the base."""
+        now = self.per_cluster
         strand = self._new(())
-        self._given[strand - self.base] = bits
+        now.given[strand - now.base] = bits
         return strand
 
     def _new(self, behind: tuple[int, ...], fence: bool | None = None) -> int:
-        strand = self.count
-        self.count += 1
-        self._before.append(tuple(s - self.base for s in behind if s >= self.base))
+        now = self.per_cluster
+        strand = now.count
+        now.count += 1
+        now.before.append(tuple(s - now.base for s in behind if s >= now.base))
         if fence is not None:
-            self._fences[strand - self.base] = fence
+            now.fences[strand - now.base] = fence
         return strand
 
     def of(self, lanes: Bools) -> list[int]:
         """The strands that these lanes are in."""
-        found: list[int] = np.unique(self.of_lane[lanes]).tolist()
+        found: list[int] = np.unique(self.per_cluster.of_lane[lanes]).tolist()
         return [strand for strand in found if strand != GONE]
 
     def reach(self, strand: int) -> int:
         """The strands before this one, as bits that count from the base."""
-        reach = self._reach
-        for k in range(len(reach), strand - self.base + 1):
-            bits = self._given.get(k, 0)
-            for before in self._before[k]:
+        now = self.per_cluster
+        reach = now.reach
+        for k in range(len(reach), strand - now.base + 1):
+            bits = now.given.get(k, 0)
+            for before in now.before[k]:
                 bits |= reach[before] | 1 << before
             reach.append(bits)
-        return reach[strand - self.base]
+        return reach[strand - now.base]
 
     def fenced(self, strand: int) -> tuple[int, int]:
         """What a fence between it and this strand has made visible: to the CTA's own threads, and to other CTAs.
 
         Strands as bits that count from the base.
         """
+        now = self.per_cluster
         self.reach(strand)
-        for k in range(len(self._fenced), strand - self.base + 1):
+        for k in range(len(now.fenced), strand - now.base + 1):
             ours = others = 0
-            for before in self._before[k]:
-                ours |= self._fenced[before][0]
-                others |= self._fenced[before][1]
-            if k in self._fences:
-                ours |= self._reach[k]
-                others |= self._reach[k] if self._fences[k] else 0
-            self._fenced.append((ours, others))
-        return self._fenced[strand - self.base]
+            for before in now.before[k]:
+                ours |= now.fenced[before][0]
+                others |= now.fenced[before][1]
+            if k in now.fences:
+                ours |= now.reach[k]
+                others |= now.reach[k] if now.fences[k] else 0
+            now.fenced.append((ours, others))
+        return now.fenced[strand - now.base]
 
     def fenced_by_anyone(self) -> int | None:
         """As `fenced` for other CTAs, of all strands since the base; None where nobody has fenced at all."""
-        if not any(self._fences.values()):
+        now = self.per_cluster
+        if not any(now.fences.values()):
             return None
-        self.fenced(self.count - 1)
+        self.fenced(now.count - 1)
         bits = 0
-        for _, others in self._fenced:
+        for _, others in now.fenced:
             bits |= others
         return bits
 
     def follows(self, first: int, second: int) -> bool:
         """As `ordered`, where a release by some lanes of a warp counts for the lanes in lockstep with them, too."""
-        return self.ordered(first, second) or any(self.ordered(s, second) for s, _ in self.parts.get(first, ()))
+        return self.ordered(first, second) or any(
+            self.ordered(s, second) for s, _ in self.per_cluster.parts.get(first, ())
+        )
 
     def ordered(self, first: int, second: int) -> bool:
         """Whether `first`, of the same CTA, is before `second`, which is not before the base."""
-        if first == second or first < self.base:
+        now = self.per_cluster
+        if first == second or first < now.base:
             return True
-        return bool(self.reach(second) >> (first - self.base) & 1)
+        return bool(self.reach(second) >> (first - now.base) & 1)
 
 
 def _bits(lanes: Bools, exist: Bools) -> int:

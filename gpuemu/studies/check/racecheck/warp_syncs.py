@@ -1,4 +1,4 @@
-"""Synchronization within warps: __syncwarp, and everything else that orders the lanes of a warp among themselves.
+"""Synchronization within warps: __syncwarp, and everything else that orders the lanes of one warp.
 
 Accesses of one phase of a warp, from one synchronization to the next, are ordered by lockstep alone. Where single lanes
 arrive at mbarriers or release, a __syncwarp decides what they release (see `Strands`).
@@ -6,6 +6,7 @@ arrive at mbarriers or release, a __syncwarp decides what they release (see `Str
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,21 @@ from gpuemu.sass.machine.lanes import ballots
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 Bools = NDArray[np.bool_]
-OF_CTA = ("phases", "phase", "_naming")
-"""What is of one CTA; see `per_cta`."""
 _PHASES_BITS = 40
 """Of the numbers of phases, which no two CTAs of a cluster have in common."""
+
+
+@dataclass
+class _Phases:
+    """The phases of the warps of one CTA.
+
+    `phase`: the newest phase of any warp. `phases`: the phase of each warp; the array never changes in place.
+    `naming`: the lanes that wait at a WARPSYNC for others.
+    """
+
+    phase: int
+    phases: NDArray[np.int64]
+    naming: Bools
 
 
 class WarpSyncs:
@@ -31,23 +43,23 @@ class WarpSyncs:
 
     def start(self, rank: int) -> None:
         """A new CTA of this rank in its cluster."""
-        self._naming = np.zeros_like(self._exists)
-        """Lanes that wait at a WARPSYNC for others."""
-        self.calm(rank)
+        phase = rank << _PHASES_BITS
+        self.per_cta = _Phases(phase, self._all_in(phase), np.zeros_like(self._exists))
 
     def calm(self, rank: int) -> None:
         """A barrier for all has opened."""
-        self.phase = rank << _PHASES_BITS
-        """The newest phase of any warp."""
-        self.phases = np.full(len(self._exists) // LANES, self.phase)
-        """The phase of each warp; never changed in place."""
+        self.per_cta.phase = rank << _PHASES_BITS
+        self.per_cta.phases = self._all_in(self.per_cta.phase)
+
+    def _all_in(self, phase: int) -> NDArray[np.int64]:
+        return np.full(len(self._exists) // LANES, phase)
 
     def ordered(self, lanes: Bools) -> None:
         """Lanes have done what orders those of a warp among themselves."""
-        self.phase += 1
-        phases = self.phases.copy()
-        phases[lanes.reshape(-1, LANES).any(axis=1)] = self.phase
-        self.phases = phases
+        now = self.per_cta
+        now.phase += 1
+        now.phases = now.phases.copy()
+        now.phases[lanes.reshape(-1, LANES).any(axis=1)] = now.phase
 
     def meet(self, lanes: Bools) -> None:
         """Lanes have executed a __syncwarp together."""
@@ -59,14 +71,14 @@ class WarpSyncs:
         """Lanes name those of their warp, as bits, with which they want to synchronize."""
         bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
         waits = lanes & ((bits & np.repeat(ballots(alive & ~lanes), LANES)) != 0)
-        self._naming = self._naming | waits
+        self.per_cta.naming = self.per_cta.naming | waits
         self.ordered(waits)
         self.meet(lanes & ~waits)
 
     def met(self, lanes: Bools) -> None:
         """These lanes, each with the others of its warp, have waited for each other; some of them at a WARPSYNC."""
-        named = lanes & self._naming
-        self._naming = self._naming & ~lanes
+        named = lanes & self.per_cta.naming
+        self.per_cta.naming = self.per_cta.naming & ~lanes
         if (lanes & ~named).any():
             self._strands.advance(lanes & ~named)
         if named.any():
