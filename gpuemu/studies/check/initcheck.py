@@ -1,7 +1,7 @@
-"""Local and global memory that is read before anything wrote it; shared memory the executor itself watches over.
+"""Reads of local and global memory that nothing has written. The executor itself watches shared memory.
 
-Local memory counts where a value from it is used: what compilers copy about, padding among it, is not. Global memory
-counts where it was allocated without a value (`gpuemu.empty`): there a read counts.
+A value from local memory counts where it is used, since compilers also copy padding. A read of global memory counts if
+the buffer was allocated without values (`gpuemu.empty`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Unwritten:
     _fresh: Instruction | None = None
 
     def around(self, site: Any, step: Step) -> Step:
-        """The step, with an eye on the registers that it reads."""
+        """The step, which also reports the unwritten values that it uses."""
         instruction = site.instruction
         written, read = instruction.registers
         results = frozenset(r for r in written if r < PREDICATES)

@@ -70,7 +70,7 @@ class AccessLog:
         self.name = name
         self._size = size
         self._lasting = lasting
-        self._teller = RaceFindings(race, name, describe)
+        self._race_findings = RaceFindings(race, name, describe)
         self._units: dict[int, Units] = {}
         self._shadow: ShadowMemory | None = None
         self.start()
@@ -200,12 +200,12 @@ class AccessLog:
         found = []
         if len(old):
             named = first.tags(entries)
-            found = self._teller.tell(self._kept, named[old], named[new], first.unit[new] << units.shift, same)
+            found = self._race_findings.tell(self._kept, named[old], named[new], first.unit[new] << units.shift, same)
         lanes, old, new, times = exchanged(rows, entries, ordered)
         if len(old):
             named = lanes.tags(entries)
             places = lanes.unit[new] << units.shift
-            found += self._teller.tell_exchange(self._kept, named[old], named[new], places, times)
+            found += self._race_findings.tell_exchange(self._kept, named[old], named[new], places, times)
         return found
 
     def _of_barriers(self, rows: Rows, shift: int) -> Rows:
@@ -239,4 +239,4 @@ class AccessLog:
         chosen = np.flatnonzero(racing[which.reshape(-1)])
         if not len(chosen):
             return []
-        return self._teller.tell(self._kept, old[chosen], new[chosen], at[chosen] * shadow.unit, [])
+        return self._race_findings.tell(self._kept, old[chosen], new[chosen], at[chosen] * shadow.unit, [])

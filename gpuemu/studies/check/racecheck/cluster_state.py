@@ -43,25 +43,25 @@ class ClusterState:
 
     def turn_to(self, cta: int) -> None:
         """Another CTA executes, of the same cluster or of another one."""
-        cluster, of_cta = self._machine.cluster, self._race.strands
-        party: object = cta if cluster is None else cluster
-        if party != self._now:
+        cluster, strands = self._machine.cluster, self._race.strands
+        running: object = cta if cluster is None else cluster
+        if running != self._now:
             if self._now is not None:
                 for memory in self._memories:
                     memory.set_aside()
-                of_cta.reserve()
+                strands.reserve()
                 self._waiting[self._now] = [owner.per_cluster for owner in self._owners]
-            self._now = party
+            self._now = running
             self._race.mates = () if cluster is None else cluster.numbers
-            records = self._waiting.pop(party, None)
+            records = self._waiting.pop(running, None)
             if records is None:
                 self._begin(1 if cluster is None else len(cluster.numbers))
             else:
                 for owner, record in zip(self._owners, records, strict=True):
                     owner.per_cluster = record
-        elif of_cta.settles:
+        elif strands.settles:
             self._settle()
-        of_cta.turn_to(self._machine.rank)
+        strands.turn_to(self._machine.rank)
 
     def _begin(self, ctas: int) -> None:
         self.per_cluster = _Left(ctas)

@@ -60,7 +60,7 @@ class RaceDetector:
         self._race.looks, self._race.updates = looks(code), updates(code)
         self._guesses = guesses(code)
         special = self._race.polls | self._guesses
-        self._held = PendingReads({k: uses for k, uses in later_uses(code).items() if k not in special})
+        self._pending_reads = PendingReads({k: uses for k, uses in later_uses(code).items() if k not in special})
         fences = any(i.mnemonic == "MEMBAR" for i in code)
         self._releases = ReleaseAcquire(self._strands) if fences or self._race.polls else None
         self._race.releases = self._releases
@@ -81,36 +81,36 @@ class RaceDetector:
             self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
         )
         memories = [self._shared] if self._global is None else [self._shared, self._global]
-        self._parties = ClusterState(self._memory, self._race, memories, self._proxies)
-        self._waiting = WaitingCtas(self.warps, self.blocks, self._order, self._held)
+        self._clusters = ClusterState(self._memory, self._race, memories, self._proxies)
+        self._waiting = WaitingCtas(self.warps, self.blocks, self._order, self._pending_reads)
 
     # -- the launch -------------------------------------------------------------------------------------------
 
     def start(self, cta: int) -> None:
-        self._parties.turn_to(cta)
+        self._clusters.turn_to(cta)
         self.cta = self._proxies.cta = cta
         self.blocks.start(cta)
         self._order.start()
-        self._held.start()
+        self._pending_reads.start()
         self.warps.start(self._memory.rank)
 
     def end(self, failed: bool) -> None:
         """The CTA ends; `failed`: and so does the launch."""
         self._proxies.end(self._order.pending)
-        self._parties.end(failed)
+        self._clusters.end(failed)
 
     def waits(self) -> None:
         """The CTA waits for another one, which runs."""
         self._waiting.put(self.cta)
 
     def resumes(self, cta: int) -> None:
-        self._parties.turn_to(cta)
+        self._clusters.turn_to(cta)
         self._waiting.take(cta)
         self.cta = self._proxies.cta = cta
 
     def around(self, site: Any, step: Step) -> Step:
         """What to execute instead of an instruction's step."""
-        exists, offset, reads = self._exists, site.instruction.offset, self._held
+        exists, offset, reads = self._exists, site.instruction.offset, self._pending_reads
         if reads.is_use(offset):
             used = step
 
@@ -268,7 +268,7 @@ class RaceDetector:
                 phases[lanes // LANES], copy, collective,
             )  # fmt: skip
 
-        if does is Does.READ and instruction.offset in self._held.uses:
+        if does is Does.READ and instruction.offset in self._pending_reads.uses:
             memory.per_cluster.last = None
 
             def used(by: Bools) -> None:
@@ -276,7 +276,7 @@ class RaceDetector:
                 part: object = name if chosen.all() else (*name[:-1], by.tobytes(), name[-1])  # type: ignore[index]
                 memory.add(part, lambda: make() if chosen.all() else make().part(chosen, of_lane[lanes][chosen]))
 
-            self._held.hold(instruction.offset, self._mask(lanes), used)
+            self._pending_reads.hold(instruction.offset, self._mask(lanes), used)
             return
         memory.add(name, make)
 

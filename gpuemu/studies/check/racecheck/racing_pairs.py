@@ -1,7 +1,7 @@
 """Racing pairs: all pairs of unordered accesses to one unit of memory between two barriers.
 
-Units that the same accesses touch in the same order are judged once. Of what is judged, an access that comes before a
-later one in every order is not looked at again: whoever races with it races with the later one as well.
+Units that the same accesses touch in the same order are judged once. An access that comes before a later one in every
+order is dropped from then on: whatever races with it races with the later one as well.
 """
 
 from __future__ import annotations

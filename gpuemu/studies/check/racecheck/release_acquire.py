@@ -1,9 +1,9 @@
 """Release and acquire: the order that atomics and strong accesses make, within a CTA and between CTAs.
 
-A fence makes what happened before it visible; an atomic or strong store behind it releases that at its address; an
-atomic or strong load of the same address acquires it, and what follows is ordered. CTAs run one after the other here,
-so that one that acquires comes after one that releases. What a CTA has released is a number and bits: all strands
-before the number, and those of the bits, which count from it.
+A fence makes earlier accesses visible. An atomic or strong store after the fence releases them at its address. An
+atomic or strong load of that address acquires them, and comes before what follows it. gpuemu runs CTAs one after the
+other, so a CTA that acquires runs after the one that released. The released strands are a number and bits: all strands
+before the number, and the strands of the bits, which count from the number.
 """
 
 from __future__ import annotations

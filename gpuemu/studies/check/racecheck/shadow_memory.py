@@ -1,9 +1,9 @@
 """Shadow memory: the accesses of earlier CTAs to each unit of a memory, and the conflicts of a later CTA with them.
 
-Every access is marked under its tag: strand, number of the entry, lane. CTAs are ordered by nothing but what they
-release and acquire, so that two marks are enough for what may be many: of the first CTA, and the last of any other.
-Atomics on one word come one after the other: whose own is the last has seen the others', and they come before what it
-does to that word (the last CTA of a launch resets the counter by which it knows that it is).
+The shadow keeps the tags of accesses: strand, number of the entry, lane. Only releases and acquires order CTAs, so two
+tags are enough for many atomics or reads of a unit: one of the first CTA, and the last one of any other CTA.
+Atomics on one word are ordered: a CTA whose atomic is the last has seen the others, and its later accesses to that word
+come after them. (The last CTA of a launch resets the counter by which it knows that it is the last.)
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WarpSyncs:
         self.per_cta = _Phases(phase, self._all_in(phase), np.zeros_like(self._exists))
 
     def calm(self, rank: int) -> None:
-        """A barrier for all has opened."""
+        """A barrier for all has opened: all warps begin the first phase again."""
         self.per_cta.phase = rank << _PHASES_BITS
         self.per_cta.phases = self._all_in(self.per_cta.phase)
 
