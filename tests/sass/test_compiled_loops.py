@@ -47,6 +47,7 @@ def test_random_programs_leave_what_they_always_left() -> None:
     assert together.hexdigest()[:16] == LEFT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
 def test_loops_leave_what_numpy_leaves(loops: None, arch: str) -> None:
     for seed in range(PROGRAMS):
@@ -65,6 +66,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sass", ENDS)
 def test_what_a_kernel_must_not_do_has_the_same_message(loops: None, sass: str) -> None:
     """Also behind instructions that the loops have executed."""
@@ -85,6 +87,7 @@ def test_what_a_kernel_must_not_do_has_the_same_message(loops: None, sass: str) 
     assert ENDS[sass] in errors[1][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["transpose_v4", "matmul_plain", "v5_swizzle", "gemm_tile_swizzled"])
 def test_a_launch_leaves_and_records_the_same(loops: None, name: str) -> None:
     """CTAs that nobody records end in the loops; those that are recorded have the same trace."""
@@ -106,6 +109,7 @@ def test_a_launch_leaves_and_records_the_same(loops: None, name: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_ctas_that_end_in_the_loops_count(loops: None) -> None:
     """Warp instructions, the clock and the work of each CTA are those of the executor."""
     sass = "S2R R0, SR_CTAID.X\nS2R R2, SR_TID.X\nIMAD.SHL.U32 R2, R2, 0x4, RZ\nSTS [R2], R0\nLDS R1, [R2]\nEXIT"

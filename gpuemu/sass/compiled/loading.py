@@ -26,11 +26,11 @@ from gpuemu.sass.compiled import source
 from gpuemu.sass.compiled.columns import COLUMNS, LOOK_ROW, MOST_LOOK_ROWS, STATE_NUMBERS
 
 Loop = Callable[..., int]
+_loaded: list[Loop] = []
 WORTH_LOADING = 40_000
 """Steps of the executor that take about as long as Numba and the loops on disk take to load."""
 WORTH_COMPILING = 1_000_000
 """Steps that take longer than the compiler takes."""
-_PATIENCE_S = 0.0
 
 
 @lru_cache
@@ -66,11 +66,15 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
     }
 
 
-@lru_cache
-def load() -> Loop:
-    """The loops; compiled where they are not on disk. Raises ImportError, OSError, TimeoutError."""
+def load(patience_s: float = 0.0) -> Loop:
+    """The loops; compiled where they are not on disk. Raises ImportError, OSError.
+
+    `patience_s`: how long to wait for another process that compiles them; after that it raises TimeoutError.
+    """
+    if _loaded:
+        return _loaded[0]
     home = folder()
-    with cache.turn(home, most_s=_PATIENCE_S):
+    with cache.turn(home, most_s=patience_s):
         place, is_kept = cache.ready(home)
         path = place / "loops.py"
         if not is_kept:
@@ -84,6 +88,7 @@ def load() -> Loop:
         loop(*arrays(1, 1, 1).values())
         if not is_kept:
             cache.keep(place, home)
+    _loaded.append(loop)
     return loop
 
 
@@ -125,7 +130,9 @@ class Loops:
 
     def force(self) -> None:
         """Have the loops now; whoever asks for them waits for the compiler. Raises as `load`."""
-        self._loop, self._missing = load(), False
+        if self._loop is None:
+            self._loop = load(cache.LOCK_S)
+        self._missing = False
 
     def refuse(self) -> None:
         """Do without."""
@@ -133,14 +140,7 @@ class Loops:
 
     def forget(self) -> None:
         """Begin again, as a new process."""
-        self.__init__()  # type: ignore[misc]
-
-    def stop(self) -> None:
-        """The process that compiles is needed no longer."""
-        if self._beside is not None:
-            self._beside.kill()
-            self._beside.wait()
-            self._beside = None
+        self._steps, self._loop, self._missing = 0, None, not has_numba()
 
 
 LOOPS = Loops()
