@@ -51,7 +51,7 @@ def _compiler() -> list[str]:
         if found := shutil.which(name):
             return [found]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.17"]
+        return [sys.executable, "-m", "ziglang", "c++", "-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=undefined"]
     raise GpuemuError.one(
         "gpuemu exec", None, "", "no C++ compiler", "Install g++ or clang, or the wheel: pip install ziglang"
     )

@@ -39,36 +39,24 @@ enum class Needs { kNothing, kDevice, kContext };
 std::vector<void *> &contexts();
 void *primary_context();
 
-template <class Work>
-Code guarded_call(Work work, Needs needs) {
-  if (in_host_function) return kNotPermitted;
-  Lock lock(mutex());
-  try {
-    if (needs != Needs::kNothing) connect();
-    need(needs == Needs::kNothing || !state().fault, state().fault);
-    work();
-    return kSuccess;
-  } catch (Failure &failure) {
-    return failure.code;
-  } catch (std::bad_alloc &) {
-    return kOutOfMemory;
-  }
-}
+// What a call does, without its type: the calls are many, and each would be compiled with all of what follows.
+class Deed {
+ public:
+  template <class Work>
+  Deed(Work &&work)
+      : work_(const_cast<void *>(static_cast<const void *>(&work))),
+        run_([](void *given) { (*static_cast<std::remove_reference_t<Work> *>(given))(); }) {}
+  void operator()() const { run_(work_); }
+
+ private:
+  void *work_;
+  void (*run_)(void *);
+};
+
+Code guarded_call(const Deed &deed, Needs needs);
 
 // A call of the runtime makes the primary context current, and keeps its error for cudaGetLastError.
-template <class Work>
-Code runtime_call(Work work, Needs needs = Needs::kDevice) {
-  if (needs != Needs::kNothing && contexts().empty()) contexts().push_back(primary_context());
-  Code code = guarded_call(work, needs);
-  if (code && code != kNotReady) last_error = code;
-  return code;
-}
+Code runtime_call(const Deed &deed, Needs needs = Needs::kDevice);
 
 // A call of the driver. Some errors are the runtime's alone.
-template <class Work>
-Code driver_call(Work work, Needs needs = Needs::kContext) {
-  if (needs != Needs::kNothing && !connected()) return kInitialization;  // before cuInit
-  if (needs == Needs::kContext && (contexts().empty() || !contexts().back())) return kInvalidContext;
-  Code code = guarded_call(work, needs);
-  return code == kInvalidConfiguration || code == kInvalidPitch || code == kInvalidMemcpyDirection ? kInvalidValue : code;
-}
+Code driver_call(const Deed &deed, Needs needs = Needs::kContext);

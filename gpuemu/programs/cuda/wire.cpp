@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clocks.h"
@@ -99,7 +100,8 @@ void connect() {
   if (owner) fail(kInitialization);  // as CUDA has it: a context does not survive a fork
   if (door < 0) end_program("there is no connection to gpuemu. Start the program with gpuemu exec.");
   int ends[2];
-  int heap = memfd_create("gpuemu", MFD_CLOEXEC);
+  constexpr unsigned kCloseOnExec = 1;
+  int heap = int(syscall(SYS_memfd_create, "gpuemu", kCloseOnExec));
   if (heap < 0 || ftruncate(heap, off_t(HEAP_BYTES)) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
     end_program(std::string("no memory for the device: ") + strerror(errno) + ".");
   void *there = mmap(reinterpret_cast<void *>(BASE), HEAP_BYTES, PROT_READ | PROT_WRITE,
