@@ -125,7 +125,7 @@ def estimate_launch(
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles
-    taken = _at(found.dram_bytes(chip), chip.dram_bytes_per_cycle, 0)
+    taken = _at(found.dram_read + found.dram_written, chip.dram_bytes_per_cycle, 0)
     last = beside_last = float(run.spans.max())
     if busy > 1 and (found.loaded_sectors or found.stored_sectors):
         at_l2 = _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, 0)
@@ -150,12 +150,14 @@ def estimate_launch(
                 break
         shared = max(looks[0], looks[-1])
         beside_last = min(shared, float(beside.spans.max()))
-    waited_for = found.dram_read > 0  # nobody waits for what is only written
     hot = serialized_cycles(longer, chip) * float(work.sum()) / max(1.0, float(run.counts.sum()))
     limits = {
         ALONE: alone,
         SHARES: shared,
-        DRAM: taken + (idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)) if waited_for else 0),
+        DRAM: max(
+            taken and taken + idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)),
+            _at(found.dram_bytes(chip), chip.dram_bytes_per_cycle, 0),  # nobody waits for lines that become dirty
+        ),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
         ATOMICS: hot,
     }

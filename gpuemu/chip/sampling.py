@@ -15,7 +15,7 @@ from gpuemu.trace.model import Launch, WarpTrace
 FURTHER_WAVES = 2
 """Of the SM that is timed, the CTAs of so many waves more."""
 TURN = 52
-"""SMs by which the CTAs that follow on an SM lie apart: whole clusters, and no divisor of the SMs of any chip."""
+"""SMs by which the CTAs that follow on an SM lie apart: whole clusters of four, and no divisor of a chip's SMs."""
 MOST_INSTRUCTIONS = 60_000
 """Warp instructions of CTAs in further waves, at the most."""
 PLACES = 8

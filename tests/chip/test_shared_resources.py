@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def test_l2_adds_floats_to_one_word_more_slowly_than_integers_and_the_launch_wai
     assert found.elapsed - CHIP.launch_cycles == pytest.approx(4224 / rate, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_cta_finds_no_data_in_l1_of_one_that_would_have_to_lie_on_its_sm():
     """CTA n + 1,056 loads what CTA n has loaded, and begins on whichever SM falls free: all of it comes from L2."""
     a = np.zeros(1 << 23, np.float32)
@@ -61,6 +63,22 @@ def test_bulk_copies_without_a_tensor_map_are_traffic(grid: int):
     assert found.traffic.loaded_sectors == grid * 16384 // 32
 
 
+def test_values_are_those_that_were_measured():
+    folder = Path(__file__).resolve().parents[2] / "tools/chip/h200"
+    with (folder / "atomics.csv").open(encoding="utf-8") as file:
+        rates = {
+            (row["operation"], row["ctas"]): int(row["requests"]) / float(row["nanoseconds"]) / 1.98
+            for row in csv.DictReader(file)
+        }
+    for operation in ("add.f32", "add.f64", "add.f16x2"):
+        assert rates[operation, "1056"] == pytest.approx(CHIP.float_atomics_per_cycle, rel=0.01)
+    with (folder / "cold.csv").open(encoding="utf-8") as file:
+        took = {(row["mode"], int(row["mib"]), row["warm"]): float(row["nanoseconds"]) for row in csv.DictReader(file)}
+    each = (took["read", 32, "0"] - took["read", 16, "0"]) / 16  # nanoseconds per MiB
+    written = (took["copy", 32, "0"] - took["read", 32, "0"]) / 32
+    assert CHIP.dirty_share <= written / each <= 1.0
+
+
 def test_the_sm_that_is_farthest_from_its_data_ends_last():
     a = np.zeros(132 * 32, np.float32)
     near = launch("load_once", 132, 32, [a, a], H200.with_overrides({"chips.H200.far_cycles": 0}))
@@ -78,6 +96,7 @@ def test_a_line_takes_time_of_dram_when_it_becomes_dirty():
     assert found.limits[DRAM] > 1.7 * len(a) * 4 / CHIP.dram_bytes_per_cycle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", [1600, 2400])
 def test_dram_keeps_its_rate_when_the_clock_of_the_sms_changes(clock: int):
     a, b = (np.zeros(8192 * 1024, np.float32) for _ in range(2))
