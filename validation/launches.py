@@ -15,9 +15,10 @@ from statistics import fmean, median
 
 import gpuemu
 from gpuemu.arch import Architecture
+from gpuemu.base.table import Cell, Table, number, words
 from validation import records
 from validation.replay import executor, trace_of
-from validation.score import chosen
+from validation.score import WIDTH, chosen, worst_of
 
 FILE = "launches.csv"
 STATES = {"warm": "l2", "flushed": "dram"}
@@ -82,18 +83,20 @@ def score(
 
 def table(scores: Sequence[LaunchScore], worst: int = 10) -> list[str]:
     """A line a family, the whole, and the worst."""
-    lines = [f"{'family':20} {'launches':>8} {'error':>7} {'mean':>7} {'within 5 %':>10}"]
     families = sorted({s.family for s in scores})
     groups = [(name, [s for s in scores if s.family == name]) for name in families] + [("all", list(scores))]
+    rows: list[tuple[Cell, ...]] = []
     for name, group in groups:
         errors = [s.error for s in group]
         if errors:
             near = fmean(abs(e) <= 0.05 for e in errors)
-            lines.append(f"{name:20} {len(group):8} {fmean(map(abs, errors)):7.2%} {fmean(errors):+7.2%} {near:10.0%}")
-    lines += [
-        f"worst   {s.name:36} emulated {s.emulated:7} measured {s.measured:7} {s.error:+.1%}"
-        for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]
-    ]
+            rows.append((name, len(group), fmean(map(abs, errors)), fmean(errors), near))
+    heads = [
+        words("family"), number("launches"), number("error", ".2%"), number("mean", "+.2%"), number("within 5%", ".0%")
+    ]  # fmt: skip
+    lines = Table(heads, rows).text(WIDTH).splitlines()
+    found = [(s.name, s.emulated, s.measured, s.error) for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]]
+    lines += ["", *worst_of(found)]
     if scores:
         spread = median((s.most - s.least) / s.measured for s in scores)
         lines.append(f"launches of one kernel differ by {spread:.1%} in the median, largest less smallest")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 import gpuemu
+from gpuemu.base import table as text_tables
 from validation.published_bench import PROBES, method
 from validation.published_data import ARCHITECTURES, FOLDER, REASONS, Check, Entry, load, sources
 
@@ -102,17 +103,22 @@ def summary(name: str, entries: list[Entry], table: list[Row]) -> str:
 
 def write_text(out: TextIO, name: str, entries: list[Entry], table: list[Row]) -> None:
     """The table for a terminal."""
-    widths = [max(len(f(row)) for row in table) for f in (quantity, lambda r: expected_text(r.check))]
     print(summary(name, entries, table), file=out)
-    for row in table:
-        print(
-            f"  {row.verdict:4} {quantity(row):{widths[0]}}  published {expected_text(row.check):>{widths[1]}}"
-            f"  emulated {number(row.emulated):>9}  {row.difference:+8.2f}  {row.entry.unit} ({source(row)})",
-            file=out,
+    cells = [
+        (
+            row.verdict, quantity(row), expected_text(row.check), number(row.emulated), row.difference, row.entry.unit,
+            source(row),
         )
-    print(file=out)
+        for row in table
+    ]  # fmt: skip
+    heads = [
+        *map(text_tables.words, ("", "quantity")), *map(text_tables.number, ("published", "emulated")),
+        text_tables.number("difference", "+.2f"), *map(text_tables.words, ("unit", "source")),
+    ]  # fmt: skip
+    print(text_tables.Table(heads, cells).text(WIDTH), file=out)
 
 
+WIDTH = 160
 INTRODUCTION = """# Published figures, beside the emulator's
 
 `python -m validation.published --markdown docs` writes this page and those of the architectures; without `--markdown`
@@ -152,16 +158,20 @@ def pages(tables: list[tuple[str, list[Entry], list[Row]]]) -> dict[str, str]:
         out = StringIO()
         print(f"# Published figures of {name}, beside the emulator's\n", file=out)
         print(f"{summary(name, entries, table)}. How to read it, methods and sources: {BACK}.\n", file=out)
-        print("| quantity | published | emulated | difference | verdict | unit | source | method |", file=out)
-        print("|---|---:|---:|---:|---|---|---|---|", file=out)
-        for row in table:
-            verdict = row.verdict if row.verdict == "ok" else f"**{row.verdict}**"
-            print(
-                f"| {quantity(row)} | {expected_text(row.check)} | {number(row.emulated)} "
-                f"| {number(round(row.difference, 2))} | {verdict} "
-                f"| {row.entry.unit} | {source(row)} | {row.check.probe} |",
-                file=out,
+        cells = [
+            (
+                quantity(row), expected_text(row.check), number(row.emulated), number(round(row.difference, 2)),
+                row.verdict if row.verdict == "ok" else f"**{row.verdict}**", row.entry.unit, source(row),
+                row.check.probe,
             )
+            for row in table
+        ]  # fmt: skip
+        heads = [
+            text_tables.words("quantity", markup=True),
+            *map(text_tables.number, ("published", "emulated", "difference")),
+            *(text_tables.words(head, markup=True) for head in ("verdict", "unit", "source", "method")),
+        ]  # fmt: skip
+        print(text_tables.Table(heads, cells).markdown(), file=out)
         _notes(out, "Choices", [(quantity(r), r.check.why) for r in table if r.check.why])
         _notes(out, "Gaps", [(quantity(r), r.check.gap) for r in table if r.verdict == "gap"])
         left_out = [(e.name, REASONS[e.not_modelled]) for e in entries if not e.modelled]

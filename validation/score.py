@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu.arch import Architecture
+from gpuemu.base.table import Cell, Table, number, words
 from validation import records
 from validation.profiler import METRICS
 from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, TENSOR, Replay, replay_all
@@ -126,25 +127,30 @@ def headline(scores: Sequence[Score]) -> str:
 def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
     """The report in lines."""
     families = sorted({s.family for s in scores})
-    lines = [f"{'family':16} {'kernels':>8} {'MAPE':>7} {'median':>7} {'<=5%':>6} {'worst':>7} {'counters':>9}"]
+    rows: list[tuple[Cell, ...]] = []
     for family in [*families, ""]:
         mine = [s for s in scores if family in (s.family, "")]
         errors = [abs(s.error) for s in mine if not s.failure]
         if not errors:
-            lines.append(f"{family:16} {'0/' + str(len(mine)):>8}")
+            rows.append((family, f"0/{len(mine)}", *[None] * 5))
             continue
         counted = [s.counters_equal for s in mine if s.counters_equal is not None]
         ran = str(len(errors)) if len(errors) == len(mine) else f"{len(errors)}/{len(mine)}"
-        lines.append(
-            f"{family or 'all':16} {ran:>8} {statistics.fmean(errors):7.2%} "
-            f"{statistics.median(errors):7.2%} {sum(e <= 0.05 for e in errors) / len(errors):6.0%} {max(errors):7.1%} "
-            f"{f'{sum(counted)}/{len(counted)}' if counted else '-':>9}"
+        near = sum(e <= 0.05 for e in errors) / len(errors)
+        equal = f"{sum(counted)}/{len(counted)}" if counted else "-"
+        rows.append(
+            (family or "all", ran, statistics.fmean(errors), statistics.median(errors), near, max(errors), equal)
         )
+    heads = [
+        words("family"), number("kernels"), number("MAPE", ".2%"), number("median", ".2%"), number("<=5%", ".0%"),
+        number("worst", ".1%"), number("counters"),
+    ]  # fmt: skip
+    lines = Table(heads, rows).text(WIDTH).splitlines()
     ran_well = [s for s in scores if not s.failure]
-    for s in sorted(ran_well, key=lambda s: -abs(s.error))[:worst]:
-        lines.append(f"worst   {s.name:36} emulated {s.emulated:7} measured {s.measured:7} {s.error:+7.1%}")
-    lines += [f"differs {s.name:36} counters" for s in ran_well if s.counters_equal is False][:worst]
-    lines += [f"failed  {s.name:36} {s.failure[:110]}" for s in scores if s.failure][:worst]
+    found = [(s.name, s.emulated, s.measured, s.error) for s in sorted(ran_well, key=lambda s: -abs(s.error))[:worst]]
+    lines += ["", *worst_of(found)]
+    lines += [f"differs {s.name}: counters" for s in ran_well if s.counters_equal is False][:worst]
+    lines += [f"failed  {s.name}: {s.failure[:110]}" for s in scores if s.failure][:worst]
     counted_loads = sum(s.counted_load_wavefronts for s in scores)
     if counted_loads:
         more = counted_loads - sum(s.load_wavefronts for s in scores)
@@ -159,6 +165,15 @@ def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
         )
     lines.append(headline(scores))
     return lines
+
+
+WIDTH = 120
+
+
+def worst_of(found: Sequence[tuple[str, float, float, float]]) -> list[str]:
+    """The lines of the launches that are farthest off: name, emulated, measured, error."""
+    heads = [words("worst"), number("emulated", ",.0f"), number("measured", ",.0f"), number("error", "+.1%")]
+    return Table(heads, found).text(WIDTH).splitlines() if found else []
 
 
 COLUMNS = (

@@ -53,7 +53,8 @@ class Column:
     `form` is the format of its numbers (by default whole numbers have commas, and others one decimal), `unit` follows
     them. `name` is the field in CSV and JSON, by default the head. Columns with `leaves` above 0 are left out of text
     that is too narrow, the highest first. `cut` is the least and the most width of words that are cut, not broken.
-    `code`: its words are code to Markdown and HTML. `has_bars`: its cells are bars.
+    `spills`: a cell that is too wide has a line of its own above its row. `code`: its words are code to Markdown and
+    HTML. `markup`: they are Markdown already. `has_bars`: its cells are bars.
     """
 
     head: str
@@ -63,7 +64,9 @@ class Column:
     name: str = ""
     leaves: int = 0
     cut: tuple[int, int] | None = None
+    spills: bool = False
     code: bool = False
+    markup: bool = False
     has_bars: bool = False
 
     def written(self, cell: Cell) -> str:
@@ -122,6 +125,7 @@ class Table:
             yield from (("strong", before + line) for line in _row([each.head() for each in shown], shown, top=False))
         for at in range(len(texts)):
             style = self.styles[at] if self.styles else "plain"
+            yield from ((style, before + line) for each in shown for line in each.spilled(at))
             yield from ((style, before + line) for line in _row([each.cell(at) for each in shown], shown, top=True))
 
     def text(self, width: int) -> str:
@@ -175,6 +179,8 @@ def markdown_escaped(text: str) -> str:
 
 def _in_markdown(column: Column, cell: Cell) -> str:
     text = f"{cell.share:.1%}" if isinstance(cell, Bar) else column.written(cell)
+    if column.markup:
+        return text
     plain = not column.code or not text or any(mark in text for mark in "`|\n")
     return markdown_escaped(text) if plain else f"`{text}`"
 
@@ -206,6 +212,8 @@ class _Laid:
         if column.cut is not None:
             widest, comfortable = min(widest, column.cut[1]), min(widest, column.cut[0])
             least = narrowest = comfortable
+        elif column.spills:
+            comfortable = least = narrowest = min(widest, _COMFORTABLE)
         elif column.left:
             longest = max((len(word) for line in lines for word in line.split()), default=0)
             comfortable = max(min(widest, _COMFORTABLE), min(longest, _LONG_WORD))
@@ -217,8 +225,12 @@ class _Laid:
     def head(self) -> list[str]:
         return _broken(self.column.head, self.width)
 
-    def cell(self, at: int) -> list[str]:
+    def spilled(self, at: int) -> list[str]:
         text = self._cells[at]
+        return [text] if self.column.spills and len(text) > self.width else []
+
+    def cell(self, at: int) -> list[str]:
+        text = self._cells[at] if not self.spilled(at) else ""
         if self.column.cut is not None:
             return [text if len(text) <= self.width else text[: self.width - 3] + "..."]
         return _broken(text, self.width)

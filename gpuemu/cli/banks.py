@@ -12,6 +12,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 from gpuemu.cli.help import Command
+from gpuemu.cli.pages import columns_of
 from gpuemu.cli.terminal import styled
 from gpuemu.cli.writing import output_option, write_out
 
@@ -45,6 +46,7 @@ COMMAND = "gpuemu banks"
     "--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Choose the hardware."
 )
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
+@click.option("--wide", is_flag=True, help="Draw each bank, also where every lane takes several.")
 @click.option(
     "--format",
     "form",
@@ -63,6 +65,7 @@ def banks(
     mask: str,
     arch_name: str,
     settings: tuple[str, ...],
+    wide: bool,
     form: str,
     output: str | None,
 ) -> None:
@@ -84,8 +87,8 @@ def banks(
     if (columns := _columns(op)) is not None:
         if lanes is not None or addresses is not None:
             raise _refuse("--lanes" if lanes else "--addresses", "a wgmma takes no addresses", "Use --swizzle alone")
-        wide = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
-        a, b = (-(-lines * boxes.DEPTH_BYTES // wide) for lines in (boxes.LINES["A"], columns))
+        row_bytes = arch.shared_memory.banks * arch.shared_memory.bank_width_bytes
+        a, b = (-(-lines * boxes.DEPTH_BYTES // row_bytes) for lines in (boxes.LINES["A"], columns))
         if form == "text":
             click.echo(f"{op}: {a + b} wavefronts, {a} of A if it is in shared memory, {b} of B, in any swizzle.")
             click.echo("Here the first 8 rows of an operand, 32 bytes of each, as two matrices of ldmatrix:\n")
@@ -112,10 +115,15 @@ def banks(
         global_byte_addresses=None if source is None else _from_expression(source, "--from"),
     )
     hardware = bank_picture.hardware_name(arch.name, overrides)
+
+    def drawn(width: int) -> list[bank_picture.Line]:
+        return bank_picture.picture(access, hardware, width, wide)
+
+    columns_here = columns_of(bank_picture.COLUMNS, output is not None)
     if form == "text" and output is None:
-        bank_picture.write(access, hardware, styled(sys.stdout))
+        bank_picture.write(drawn, columns_here, styled(sys.stdout))
         return
-    text = access.svg() if form == "svg" else bank_picture.as_text(access, hardware)
+    text = access.svg() if form == "svg" else bank_picture.plain(drawn(columns_here))
     if form == "json":
         text = json.dumps(bank_picture.as_json(access, arch.name, overrides), indent=2) + "\n"
     write_out(text, output, form)

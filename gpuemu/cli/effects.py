@@ -75,6 +75,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "sweep": (Rule("everything", {"form": ("text",)}), Rule("store", {"no_store": ABSENT})),
     "layout": (Rule("binary", {**_TEXT, "picture_alone": ABSENT}), Rule("picture_alone", _TEXT)),
     "fragment": tuple(Rule(name, {"pitch": GIVEN}, right=_PITCH) for name in ("name", "settings", "arch_name")),
+    "banks": (Rule("wide", _TEXT),),
     "search": (Rule("top", _TEXT),),
     "arch diff": (Rule("notes", _TEXT),),
     "calibrate": (

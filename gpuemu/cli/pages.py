@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +129,7 @@ def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) ->
         from gpuemu.views.junit import as_junit
         from gpuemu.views.text import report
 
-        text = styled(report(result), colour=False)
+        text = styled(report(result, everything=True), colour=False)
         return as_junit(result.trace.name, result.arch.name, values, verdicts, text)
     from gpuemu.views.markdown import as_markdown
 
@@ -169,8 +170,9 @@ def _timeline(result: Result, wanted: Wanted) -> str:
 
 
 def columns_of(elsewhere: int, to_a_file: bool = False) -> int:
-    """As wide as the terminal, from 60 to 200; elsewhere the same run gives the same bytes."""
-    if to_a_file or not sys.stdout.isatty():
+    """As wide as the terminal or as COLUMNS asks for, from 60 to 200; elsewhere the same run gives the same bytes."""
+    asked = os.environ.get("COLUMNS", "")
+    if to_a_file or not (sys.stdout.isatty() or (asked.isdecimal() and int(asked))):
         return elsewhere
     return min(200, max(60, shutil.get_terminal_size().columns))
 

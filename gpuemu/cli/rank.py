@@ -240,14 +240,14 @@ def _number(option: str, text: str, values: dict[str, Any]) -> int:
 
 
 def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) -> str:
-    from gpuemu.base import tables
+    from gpuemu.base.table import Table
     from gpuemu.studies.rank.rank_text import WIDTH, lines
 
     if form == "json":
         return json.dumps(ranking.data(), indent=2) + "\n"
     if form == "csv":
         records = ranking.records()
-        return tables.as_csv(records, list(dict.fromkeys(name for record in records for name in record)))
+        return Table.of(records, list(dict.fromkeys(name for record in records for name in record))).csv()
     return styled(lines(ranking, rows, columns_of(WIDTH, to_a_file)), not to_a_file)
 
 

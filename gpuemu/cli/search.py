@@ -8,6 +8,7 @@ import sys
 import click
 
 from gpuemu.cli.help import Command
+from gpuemu.cli.pages import columns_of
 from gpuemu.cli.terminal import styled
 from gpuemu.cli.writing import output_option, write_out
 
@@ -78,7 +79,7 @@ def search(
     from gpuemu.arch import load_arch, parse_overrides
     from gpuemu.studies.layout import search_text
     from gpuemu.studies.layout.search import search as find
-    from gpuemu.views.bank_picture import hardware_name
+    from gpuemu.views.bank_picture import Line, hardware_name, plain, write
 
     overrides = parse_overrides(settings)
     arch = load_arch(arch_name)
@@ -89,9 +90,14 @@ def search(
         text = json.dumps(search_text.as_json(result, arch.name, overrides), indent=2) + "\n"
     elif form == "svg":
         text = search_text.svg(result)
-    elif output is None:
-        search_text.write(result, hardware, top, styled(sys.stdout))
-        return
     else:
-        text = search_text.as_text(result, hardware, top)
+
+        def drawn(width: int) -> list[Line]:
+            return search_text.report(result, hardware, top, width)
+
+        width = columns_of(search_text.COLUMNS, output is not None)
+        if output is None:
+            write(drawn, width, styled(sys.stdout))
+            return
+        text = plain(drawn(width))
     write_out(text, output, form)

@@ -10,6 +10,7 @@ The first rows of C of HMMA.16816.F32, each cell lane.register:
 from __future__ import annotations
 
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Table, number
 from gpuemu.isa.fragments import NARROW_FLOATS, Fragment, MmaMode, float_mode, matrix_fragment, mma_mode, packed_mode
 from gpuemu.isa.opcodes import UnknownOpcodeError, describe
 from gpuemu.isa.table import Opcode, parse_opcode
@@ -73,20 +74,19 @@ def _matrices(instruction: str, count: int, transposed: bool) -> list[str]:
     part = matrix_fragment(transposed)
     how = "transposed: a row in memory is a column here" if transposed else "as they lie in memory"
     lines = [f"{instruction}: {count} of 8x8 elements of 16 bits, {how}"]
-    for number in range(count):
-        first = 8 * number
-        lines += ["", f"matrix {number}, register {number}: its rows at the addresses of lanes {first} to {first + 7}"]
-        lines += _table(part, number)
+    for matrix in range(count):
+        first = 8 * matrix
+        lines += ["", f"matrix {matrix}, register {matrix}: its rows at the addresses of lanes {first} to {first + 7}"]
+        lines += _table(part, matrix)
     return lines
 
 
 def _table(part: Fragment, register: int = 0) -> list[str]:
-    lines = [" row" + "".join(f"{column:>6}" for column in range(part.columns))]
     per = part.elements_per_register
+    rows = []
     for row in range(part.rows):
-        cells = []
-        for position in part.position[row].tolist():
-            number, lane = divmod(position // per, LANES)
-            cells.append(f"{f'{lane}.{number + register}':>6}")
-        lines.append(f"{row:>4}" + "".join(cells))
-    return lines
+        cells = (divmod(position // per, LANES) for position in part.position[row].tolist())
+        rows.append([str(row), *(f"{lane}.{position + register}" for position, lane in cells)])
+    heads = [number("row"), *(number(str(column)) for column in range(part.columns))]
+    width = 8 * len(heads)  # as wide as it is: a row of a matrix does not break
+    return Table(heads, rows).text(width).splitlines()

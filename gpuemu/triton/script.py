@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Cell, Table, number, words
 from gpuemu.triton.launch import Launch
 
 
@@ -45,29 +45,26 @@ def run_script(path: str | os.PathLike[str], words: Sequence[str] = (), name: st
         return runpy.run_path(file, run_name=name)
 
 
-HEADER = ("Kernel", "Grid", "Block", "Registers", "Shared", "Launches", "Cycles", "Time", "What limits")
-
-
-def table(launches: Sequence[Launch]) -> list[str]:
+def table(launches: Sequence[Launch], columns: int = 100) -> list[str]:
     """The lines of a table: launches of a kernel that differ in nothing but their time are one row, with its mean."""
-    rows: dict[tuple[Any, ...], list[Launch]] = {}
+    groups: dict[tuple[Any, ...], list[Launch]] = {}
     for one in launches:
-        rows.setdefault((one.kernel, one.grid, one.block, one.registers, one.shared_bytes, one.timed_only), []).append(
-            one
-        )
-    cells = [HEADER]
-    for same in rows.values():
+        key = (one.kernel, one.grid, one.block, one.registers, one.shared_bytes, one.timed_only)
+        groups.setdefault(key, []).append(one)
+    rows: list[tuple[Cell, ...]] = []
+    for same in groups.values():
         first, timed = same[0], [one for one in same if one.nanoseconds is not None]
-        cycles = f"{sum(one.cycles or 0 for one in timed) // len(timed):,}" if timed else "-"
+        cycles = sum(one.cycles or 0 for one in timed) // len(timed) if timed else "-"
         took = _time(sum(one.nanoseconds or 0 for one in timed) / len(timed)) if timed else "-"
-        cells.append(
+        rows.append(
             (
-                first.kernel + " (benchmark)" * first.timed_only, "x".join(map(str, first.grid)), str(first.block[0]),
-                str(first.registers), str(first.shared_bytes), str(len(same)), cycles, took,
-                timed[0].limited_by if timed else "",
+                first.kernel + " (benchmark)" * first.timed_only, "x".join(map(str, first.grid)), first.block[0],
+                first.registers, first.shared_bytes, len(same), cycles, took, timed[0].limited_by if timed else "",
             )
         )  # fmt: skip
-    return tables.columns(cells, (0, 1, 8))
+    numbers = ("Block", "Registers", "Shared", "Launches", "Cycles", "Duration")
+    heads = [words("Kernel"), words("Grid"), *map(number, numbers), words("Limited by")]
+    return [line for _, line in Table(heads, rows).lines(columns)]
 
 
 def _time(nanoseconds: float) -> str:

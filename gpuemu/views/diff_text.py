@@ -3,11 +3,10 @@
     A  v4_ldmatrix on sm_89
     B  v5_swizzle on sm_89
 
-                                                    A          B      B - A   B / A
-    cycles                                        851        835        -16   0.981
-    warp_instructions                              50         54         +4   1.080
-    l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
-                                                    8          0         -8   0.000
+    Figure                                                      A    B  B - A  B / A
+    cycles                                                    708  698    -10  0.986
+    warp_instructions                                          50   54     +4  1.080
+    l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum    8    0     -8  0.000
 
 Only numbers that differ are shown, unless all are asked for; the cycles always are. A name that is too long for its
 column has a line of its own.
@@ -19,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-WIDTH = 80
-_NAME, _NUMBERS = 37, 43
-"""Columns for a name at least, where there is room, and for what stands behind it."""
+from gpuemu.base.table import Table, number, words
+
+WIDTH = 100
 
 
 def title_of(data: Mapping[str, Any]) -> str:
@@ -57,13 +56,9 @@ def lines(
             yield False, line
     yield False, ""
     shown = differing(a, b, everything)
-    room = min(max(_NAME, *map(len, shown)), columns - _NUMBERS)
-    yield True, f"{'':{room}}{'A':>12}{'B':>11}{'B - A':>11}{'B / A':>8}"
-    for name in shown:
-        left, right = a.get(name, 0), b.get(name, 0)
-        ratio = f"{right / left:8.3f}" if left else ""
-        if len(name) > room:
-            yield False, name
-        yield False, f"{name if len(name) <= room else '':{room}}{left:12}{right:11}{right - left:+11}{ratio}"
+    pairs = [(name, a.get(name, 0), b.get(name, 0)) for name in shown]
+    rows = [(name, left, right, right - left, right / left if left else None) for name, left, right in pairs]
+    heads = [words("Figure", spills=True), number("A"), number("B"), number("B - A", "+,"), number("B / A", ".3f")]
+    yield from ((style == "strong", line) for style, line in Table(heads, rows).lines(columns))
     if len(shown) == 1 and a == b:
         yield False, "All numbers are equal."

@@ -75,10 +75,11 @@ def rests_on(grid: GridCounts) -> str:
     whole = grid.whole
     if whole is None:
         return ""
-    told = f"{grid.timed_ctas} CTA{'s' * (grid.timed_ctas != 1)} timed"
+    told = f"{grid.timed_ctas} timed"
     if whole.executed:
         told += f", {whole.executed} more executed"
     rest = grid.ctas - grid.timed_ctas - whole.executed
     if rest > 0:
-        told += f", {rest} taken for {'the like of those' if whole.even else 'unequal as those are'}"
-    return f"{told}; cycles at the SMs' clock, which power may lower"
+        alike = "behave the same" if whole.even else "be as unequal as these"
+        told += f", {rest:,} assumed to {alike}"
+    return told

@@ -129,13 +129,18 @@ class Result:
         write_whole(Path(file), self.page(self, texts, why.records() if why is not None else (), beside=beside))
 
     @cached_property
-    def verdict(self) -> str:
-        """What limits the launch where that is the chip, and what limits the SM, in words."""
-        of_sm = answer.verdict(self.program, self.cycles, self.bounds, self.stalls, self.shared_memory)
+    def limit(self) -> str:
+        """What limits the launch if that is the chip, and what limits the SM, in words."""
+        of_sm = answer.limit(self.program, self.cycles, self.bounds, self.stalls)
         whole = self.grid.whole
         if whole is None or whole.limited_by in (ALONE, TOO_FEW):
             return of_sm
-        return f"The whole launch is limited by {whole.limited_by}. On one SM alone, {of_sm[0].lower()}{of_sm[1:]}"
+        return f"Limited by {whole.limited_by}. One SM alone is {of_sm[0].lower()}{of_sm[1:]}"
+
+    @property
+    def verdict(self) -> str:
+        """The limit, with the bank conflicts if they are what limits the SM."""
+        return answer.with_conflicts(self.limit, self.bounds, self.shared_memory)
 
     def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
         """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.

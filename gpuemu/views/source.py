@@ -22,31 +22,12 @@ from gpuemu.trace.flow import live_registers
 from gpuemu.trace.lines import texts_of
 from gpuemu.trace.model import Trace
 from gpuemu.views.global_memory import asks_l1
-from gpuemu.views.stalls import reasons
-
-_STALLS = {
-    "selected": "stall_selected",
-    "wait": "stall_wait",
-    "short_scoreboard": "stall_short_sb",
-    "long_scoreboard": "stall_long_sb",
-    "barrier": "stall_barrier",
-    "branch_resolving": "stall_branch_resolve",
-    "no_instruction": "stall_no_inst",
-    "mio_throttle": "stall_mio",
-    "math_pipe_throttle": "stall_math",
-    "dispatch_stall": "stall_dispatch",
-    "not_selected": "stall_not_selected",
-    "imc_miss": "stall_imc",
-    "gmma": "stall_gmma",
-    "sleeping": "stall_sleep",
-    "drain": "stall_drain",
-}
-"""The source page's own names of the stall reasons."""
+from gpuemu.views.stalls import reasons, stall_reason
 
 
 def stall_columns() -> dict[str, str]:
     """Each stall reason and its column."""
-    return {reason: _STALLS.get(reason, f"stall_{reason}") for reason in reasons()}
+    return {reason: stall_reason(reason).column for reason in reasons()}
 
 
 COLUMNS = {
@@ -120,16 +101,12 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
     count = len(program.code)
     index = program.of_ops("index")[program.path]
     executed = np.bincount(index, minlength=count)
-    waited = np.zeros((count, len(NAMES)), dtype=np.int64)
-    np.add.at(waited, index, log.waited)
-    sums = {
-        name: _by_instruction(program, getattr(program.accesses, name))
-        for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
-    }
+    stalled = waited(program, log)
+    sums = {name: of_accesses(program, name) for name in ("wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")}
     live, hits = live_registers(program.code), _hits(program, log)
     rows = []
     for i, instruction in enumerate(program.code):
-        stalls = dict(zip(reasons(), (int(executed[i]), *waited[i].tolist()), strict=True))
+        stalls = dict(zip(reasons(), (int(executed[i]), *(int(stalled[name][i]) for name in NAMES)), strict=True))
         operation = _operation(program, i)
         space, does, size = _access(operation) if operation is not None and executed[i] else ("", "", 0)
         if space and instruction.takes_generic_addresses:
@@ -157,9 +134,17 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
     return rows
 
 
-def _by_instruction(program: Program, of_access: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number of the accesses summed for each instruction."""
+def waited(program: Program, log: Log) -> dict[str, NDArray[np.int64]]:
+    """For each stall reason the cycles at each instruction, of all warps; without the issues themselves."""
+    found = np.zeros((len(NAMES), len(program.code)), dtype=np.int64)
+    np.add.at(found.T, program.of_ops("index")[program.path], log.waited)
+    return dict(zip(NAMES, found, strict=True))
+
+
+def of_accesses(program: Program, name: str) -> NDArray[np.int64]:
+    """A number of the accesses, such as their wavefronts, summed for each instruction."""
     index = program.of_ops("index")[program.path[program.request_issue]]
+    of_access = getattr(program.accesses, name)
     return np.bincount(index, of_access[program.access], minlength=len(program.code)).astype(np.int64)
 
 

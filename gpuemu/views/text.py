@@ -1,93 +1,78 @@
 """A run as text for the terminal. `gpuemu run traces/v2_shared_memory.yaml --arch sm_89` prints
 
-    v2_shared_memory on sm_89, code for sm_89
-    A, B and C through shared memory, rows of 32 bytes: two-way conflicts
-    1 CTA of 1 warp; 24 fit on the SM, limited by CTAs
+    v2_shared_memory on sm_89, RTX 4060 Ti (default of sm_89; --chip chooses another)
+    Grid Size 1, Block Size 32, 24 registers per thread, 1,536 bytes of shared memory per block
 
-           720 cycles from launch to last store, caches warm
-            37 warp instructions, 0.05 a cycle
-          1.78 us, about, for the whole launch on RTX 4060 Ti at 2535 MHz
-    4522 cycles elapsed, 3802 of them to launch it: 1 CTA on 34 SMs, 1 on the SM with the most; limited
-    by too few CTAs; 1 CTA timed; cycles at the SMs' clock, which power may lower
-    sm_89: never measured here, about 80% of its values assumed; about ±5% for that, --sure tells more
+      Duration          1.78 us  estimated, at 2,535 MHz
+      Elapsed Cycles      4,522  of which 3,802 are launch overhead
+      SM Active Cycles      720  ±5%: about 80% of the sm_89 values are assumptions (--sure)
+      Instructions           37  warp instructions, 0.05 per cycle
 
-    Waits for global memory: one warp cannot hide it (92% of the cycles are the latency of one warp).
-    Cycles if only this limited it         Cycles  Of the run
-    latency of one warp                       663       92.1%
-    one warp's accesses to shared memory      100       13.9%
-    registers sent to the load/store unit      70        9.7%
-    shared-memory data stage                   50        6.9%
-    launch                                     40        5.6%
-    issue slots                                37        5.1%
-    and 13 more; --all shows them
+    Limited by latency: the only warp waits for global or local memory, and no other fills the time.
+      34.9%  Long Scoreboard   waits for global or local memory                   v2_shared_memory.cu:19
+      18.5%  IMC Miss          waits for the first read of a constant             v2_shared_memory.cu:19
+      15.1%  Short Scoreboard  waits for shared memory, a shuffle or a special    v2_shared_memory.cu:30
+                               function
+      33.3%  Bank Conflicts    12 of 36 shared-memory wavefronts are conflicts    v2_shared_memory.cu:28
+      33 of 34 SMs have no work: the grid has 1 block.
 
     Shared memory       Instructions  Wavefronts  Ideal  Bank Conflicts
     Shared Load                    1           4      4               0
     Shared Load Matrix             2          16      8               8
     Shared Store                   6          16     12               4
     Total                          9          36     24              12
-    accesses queued before shared memory for 15 cycles, all added up
 
     Global memory  Requests  Sectors  Ideal  Sectors/Request
     Global Load           2       32     32             16.0
     Global Store          1       16     16             16.0
-    L1 had 0 of the 32 sectors asked of it, 0.0%
-    32 sectors came from L2 or DRAM, 16 went there
+    L1 hit rate 0.0% (0 of 32 sectors). L2 and DRAM: 32 sectors read, 16 written.
 
-    Stall reason, of all warps  Cycles  Of all                    Waits for
-    long_scoreboard                237   34.9%  ######            global memory
-    imc_miss                       126   18.5%  ###               constants to be fetched
-    short_scoreboard               103   15.1%  ##                shared memory, shuffles or special
-                                                                  functions
-    wait                            87   12.8%  ##                results of a fixed latency
-    selected                        37    5.4%  #                 issued an instruction
-    drain                           34    5.0%  #                 its last stores
-    barrier                         30    4.4%  #                 the other warps at a barrier
-    no_instruction                  18    2.6%                    code to be fetched
-    math_pipe_throttle               8    1.2%                    a busy pipe
+    Theoretical Occupancy 50.0% (24 of 48 warps, limited by blocks per SM). Achieved Occupancy 2.1%.
 
-    Schedulers
-    Active Warps            1.00  on a scheduler, each cycle that it has any
-    Eligible Warps          0.05  of them could issue
-    Issued Warp             0.05  no eligible warp in 94.6%
-    Theoretical Occupancy  50.0%  24 of 48 warps, limited by CTAs
-    Achieved Occupancy      2.1%  1.0 warps
+    Next ("..." stands for the arguments of this command)
+      gpuemu why traces/v2_shared_memory.yaml --arch sm_89  what each cause costs
+      gpuemu run ... --page source                          cycles per source line and instruction
+      gpuemu check traces/v2_shared_memory.yaml             races, out-of-bounds accesses
+      gpuemu run ... --all                                  lower bounds, all stall reasons, warps
 
-    CTA  Warp  Sub-core  Start  End  long_scoreboard  imc_miss  short_scoreboard  wait  Others
-      0     0         0     40  720              237       126               103    87     127
-
-    Next: gpuemu why traces/v2_shared_memory.yaml --arch sm_89: what the bank conflicts, and every other
-    cause, cost. gpuemu check: races and wild accesses. Or --page source: which instruction.
-
-How to read it. First what limits the run, and the cycles that each resource alone would take, the tightest first. The
-shared-memory table has the profiler's rows and columns; a bank conflict is a wavefront beyond the ideal, the fewest
-that the instructions' widths need. That of global memory has the sectors that the lanes touch beside the fewest that
-could hold what they ask for. Every cycle of a warp's life has one reason: `selected` when it issued, else why it could
-not; `not_selected` means that it could have, but another warp did.
+How to read it. First how long the launch takes, then what limits it: the stall reasons that take most of the warps'
+cycles and the accesses that do more work than they need, each with the source line that has most of it. A bank conflict
+is a wavefront beyond the ideal, the fewest that the instructions' widths need. The table of global memory has the
+sectors that the lanes touch beside the fewest that could hold what they ask for. `--all` adds every lower bound, stall
+reason, scheduler and warp (`views.details`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator
+from pathlib import PurePath
 from textwrap import wrap
 
-from gpuemu.base.table import Bar, Cell, Line, Style, Table, number, words
-from gpuemu.views.answer import waits_for
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.base.table import Cell, Line, Style, Table, number, words
+from gpuemu.trace.model import Instruction
+from gpuemu.views.answer import conflicts
 from gpuemu.views.counters import RowCounts
+from gpuemu.views.details import details
 from gpuemu.views.grid import not_refilled, rests_on
-from gpuemu.views.json_result import overrides, shuffles
-from gpuemu.views.notes import caches
-from gpuemu.views.resources import LATENCY
+from gpuemu.views.json_result import overrides
 from gpuemu.views.result import Result
+from gpuemu.views.source import of_accesses, waited
+from gpuemu.views.stalls import ISSUED, stall_reason
 from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.sure.sure_text import lines as of_sure
 
 WIDTH = 100
-MOST_WARPS, MOST_BOUNDS = 8, 6
-LEAST_SHARE = 0.01
-"""Stall reasons and resources that take less of the cycles are left out unless all are asked for."""
-_FIGURES = 11
-"""Columns of a figure in the head, which end where the words about them begin."""
+_INDENT = 2
+_MOST_STALLS, _LEAST_STALL, _LEAST_EXCESS = 3, 0.15, 0.1
+"""The stall reasons beside the verdict, their least share of the warps' cycles; the least share of wasted accesses."""
+_ROOM_OF_PURPOSE = 38
+_LIMITS = {"CTAs": "blocks per SM", "warps": "warps per SM"}
+"""What limits the occupancy, in the profiler's words where they differ from those of the data."""
 
 
 def report(
@@ -96,30 +81,26 @@ def report(
     """The lines of the report, each with a style; at most `columns` wide, from 60 on.
 
     `everything`: every bound, stall reason and warp. `again`: what follows `gpuemu run` on the command line, for the
-    questions that come next. `sure`: how sure it is.
+    commands that come next. `sure`: how sure the cycles are.
     """
-    yield from _head(result, columns)
-    yield from _limits(result, columns, everything)
-    for table in (_shared_table(result, columns), _global_table(result, columns)):
-        lines = list(table)
-        if lines:
+    parts = [
+        _head(result, columns), _figures(result, columns), _limits(result, columns), _shared_table(result, columns),
+        _global_table(result, columns), _occupancy(result, columns),
+        *(details(result, columns) if everything else ()),
+        of_sure(sure, columns) if sure is not None else iter(()), _next(columns, again),
+    ]  # fmt: skip
+    first = True
+    for lines in map(list, parts):
+        if lines and not first:
             yield "plain", ""
-            yield from lines
-    yield "plain", ""
-    yield from _stall_table(result, columns, everything)
-    yield "plain", ""
-    yield from _scheduler_table(result, columns)
-    yield "plain", ""
-    yield from _warp_table(result, columns, everything)
-    if sure is not None:
-        yield "plain", ""
-        yield from of_sure(sure, columns)
-    yield from _next(result, columns, again)
+        yield from lines
+        first = first and not lines
 
 
-def wrapped(style: Style, text: str, columns: int) -> Iterator[Line]:
+def wrapped(style: Style, text: str, columns: int, indent: int = 0) -> Iterator[Line]:
     """A sentence in lines."""
-    for line in wrap(text, columns):
+    before = " " * indent
+    for line in wrap(text, columns, initial_indent=before, subsequent_indent=before):
         yield style, line
 
 
@@ -130,87 +111,110 @@ def told(result: Result, columns: int = WIDTH) -> Iterator[Line]:
 
 
 def _head(result: Result, columns: int) -> Iterator[Line]:
-    trace, program = result.trace, result.program
-    yield from wrapped("strong", f"{trace.name} on {result.arch.name}, code for {trace.arch}", columns)
-    yield from wrapped("faint", trace.about, columns)
+    trace, arch = result.trace, result.arch
+    code = f", code for {trace.arch}" if trace.arch != arch.code_name else ""
+    chosen = arch.provenance["chip"].status == "override" or len(arch.chips) == 1
+    default = "" if chosen else f" (default of {arch.name}; --chip chooses another)"
+    yield from wrapped("strong", f"{trace.name} on {arch.name}{code}, {arch.chip}{default}", columns)
+    launch = trace.launch
+    sizes = [f"Grid Size {launch.ctas:,}", f"Block Size {launch.threads_per_cta:,}"]
+    sizes += [f"{launch.registers_per_thread} registers per thread"]
+    sizes += [f"{launch.shared_bytes:,} bytes of shared memory per block"]
+    yield from wrapped("plain", ", ".join(sizes), columns)
+    changes = [f"{name}={value}" for name, value in overrides(arch).items() if name != "chip"]
+    yield from wrapped("plain", f"With {', '.join(changes)}" if changes else "", columns)
     yield from told(result, columns)
-    changes = [f"{name}={value}" for name, value in overrides(result.arch).items()]
-    yield from wrapped("plain", f"with {', '.join(changes)}" if changes else "", columns)
-    ctas, warps = program.ctas, trace.launch.warps_per_cta
-    grid = trace.launch.ctas
-    timed = f"{ctas} CTA{'s' * (ctas != 1)}" if ctas == grid else f"timed {ctas} of the grid's {grid} CTAs, each"
-    limits = program.residency_limits
-    limit = min(limits, key=lambda name: limits[name])
-    where = f"{timed} of {warps} warp{'s' * (warps != 1)}; "
-    where += f"{program.resident_ctas} fit{'s' * (program.resident_ctas == 1)} on the SM, limited by {limit}"
-    yield from wrapped("plain", where, columns)
-    yield "plain", ""
-    instructions = result.counters["smsp__inst_executed.sum"]
-    some = "" if ctas == grid else f" of the {ctas} CTA{'s' * (ctas != 1)} timed"
-    cycles = f"cycles from launch to last store{some}, {caches(result.arch, result.footprint)}"
-    yield from _figure("strong", str(result.cycles), cycles, columns)
-    rate = instructions / result.cycles if result.cycles else 0.0
-    yield from _figure("plain", str(instructions), f"warp instructions, {rate:.2f} a cycle", columns)
-    yield from _whole_grid(result, columns)
-    yield from wrapped("faint", result.sureness, columns)
 
 
-def _figure(style: Style, figure: str, about: str, columns: int) -> Iterator[Line]:
-    for at, line in enumerate(wrap(about, columns - _FIGURES)):
-        yield style, f"{'' if at else figure:>{_FIGURES - 1}} {line}"
+def _figures(result: Result, columns: int) -> Iterator[Line]:
+    grid, whole, program = result.grid, result.grid.whole, result.program
+    rows: list[tuple[Cell, ...]] = []
+    if whole is not None and grid.nanoseconds is not None:
+        on = f"estimated, at {grid.clock_mhz:,} MHz"
+        overhead = result.arch.chips[grid.chip].launch_cycles
+        started = f"of which {overhead:,} are launch overhead" if overhead else ""
+        rows = [("Duration", f"{grid.nanoseconds / 1000:,.2f} us", on), ("Elapsed Cycles", whole.elapsed, started)]
+    some = program.ctas < grid.ctas
+    of_some = f"of the {_count(program.ctas, 'block')} timed" if some else ""
+    rows.append(("SM Active Cycles", result.cycles, "; ".join(filter(None, (of_some, result.sureness)))))
+    issued = len(program.path)
+    rate = f"warp instructions, {issued / result.cycles if result.cycles else 0.0:.2f} per cycle"
+    rows.append(("Instructions", issued, "; ".join(filter(None, (rate, of_some)))))
+    if some:
+        rows.append(("Blocks", grid.ctas, rests_on(grid) or _no_estimate(result)))
+    styles: list[Style] = ["plain"] * len(rows)
+    styles[0] = "strong"
+    yield from Table([words(""), number(""), words("")], rows, styles).lines(columns, _INDENT)
 
 
-def _whole_grid(result: Result, columns: int) -> Iterator[Line]:
+def _no_estimate(result: Result) -> str:
+    together = min(result.grid.most_ctas, result.grid.resident_ctas)
+    timed = f"{result.grid.timed_ctas} timed, too few for an estimate of the launch"
+    return f"{timed}: {together} share an SM of {result.grid.chip}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _limits(result: Result, columns: int) -> Iterator[Line]:
+    yield from wrapped("strong", f"{result.limit}.", columns)
+    code, total = result.program.code, max(1, sum(result.stalls.values()))
+    places = [_place(instruction) for instruction in code]
+
+    def most(of_instruction: NDArray[np.int64]) -> str:
+        """The place with most of something."""
+        sums: dict[str, int] = {}
+        for place, value in zip(places, of_instruction.tolist(), strict=True):
+            sums[place] = sums.get(place, 0) + value
+        return max(sums, key=lambda place: sums[place])
+
+    of_reasons = waited(result.program, result.log)
+    ranked = sorted(((c, r) for r, c in result.stalls.items() if r not in (ISSUED, "not_selected")), reverse=True)
+    rows: list[tuple[Cell, ...]] = [
+        (cycles / total, stall_reason(reason).title, stall_reason(reason).sentence, most(of_reasons[reason]))
+        for cycles, reason in ranked[:_MOST_STALLS]
+        if cycles >= _LEAST_STALL * total
+    ]
+    styles: list[Style] = ["plain"] * len(rows)
+    for title, what, needed, used in (
+        ("Bank Conflicts", "shared-memory wavefronts are conflicts", "ideal_wavefronts", "wavefronts"),
+        ("Excessive Sectors", "global-memory sectors are not needed", "ideal_sectors", "sectors"),
+    ):
+        all_of, ideal = (of_accesses(result.program, name) for name in (used, needed))
+        excess, count = int((all_of - ideal).sum()), int(all_of.sum())
+        if excess and excess >= _LEAST_EXCESS * count:
+            rows.append((excess / count, title, f"{excess:,} of {count:,} {what}", most(all_of - ideal)))
+            styles.append("bad")
+    heads = [number("", ".1%"), words("", leaves=1), words(""), words("")]
+    yield from Table(heads, rows, styles).lines(columns, _INDENT)
+    found, wavefronts = conflicts(result.shared_memory)
+    rest = ["No bank conflicts."] if wavefronts and not found else []
     grid = result.grid
-    if grid.whole is None or grid.nanoseconds is None:
-        together = min(grid.most_ctas, grid.resident_ctas)
-        told = f"of {grid.chip}'s {grid.sms} SMs the one with the most has {together} CTAs at once: no estimate of the"
-        told += " whole launch"
-    else:
-        whole = grid.whole
-        on = f"us, about, for the whole launch on {grid.chip} at {grid.clock_mhz} MHz"
-        yield from _figure("plain", f"{grid.nanoseconds / 1000:.2f}", on, columns)
-        launch = result.arch.chips[grid.chip].launch_cycles
-        started = f", {launch} of them to launch it" if launch else ""
-        limit = whole.limited_by if whole.limited_by == result.limited_by else f"each SM's {result.limited_by}"
-        dealt = f"{grid.ctas} CTA{'s' * (grid.ctas != 1)} on {grid.sms} SMs, {grid.most_ctas} on the SM with the most"
-        told = f"{whole.elapsed} cycles elapsed{started}: {dealt}; limited by {limit}; {rests_on(grid)}"
-    yield from wrapped("faint", told, columns)
+    if grid.ctas < grid.sms:
+        rest += [f"{grid.sms - grid.ctas} of {grid.sms} SMs have no work: the grid has {_count(grid.ctas, 'block')}."]
+    yield from wrapped("plain", " ".join(rest), columns, _INDENT)
 
 
-def _limits(result: Result, columns: int, everything: bool) -> Iterator[Line]:
-    yield "plain", ""
-    yield from wrapped("strong", f"{result.verdict}.", columns)
-    bounds = [b for n, b in enumerate(result.bounds) if not n or b.cycles >= LEAST_SHARE * result.cycles]
-    shown = bounds if everything else [b for b in bounds if not b.resource.startswith(f"{LATENCY},")][:MOST_BOUNDS]
-    rows = [(b.resource, b.cycles, b.cycles / result.cycles) for b in shown]
-    heads = [words("Cycles if only this limited it"), number("Cycles"), number("Of the run", ".1%")]
-    yield from Table(heads, rows).lines(columns)
-    yield from _more(len(bounds) - len(shown))
-
-
-def _more(count: int) -> Iterator[Line]:
-    if count > 0:
-        yield "faint", f"and {count} more; --all shows them"
+def _place(instruction: Instruction) -> str:
+    """Its source line, or else its offset and what it is."""
+    if not instruction.source:
+        return f"{instruction.offset:#06x} {instruction.opcode}"
+    file, line = instruction.own_line
+    return f"{PurePath(file).name}:{line}"
 
 
 def _shared_table(result: Result, columns: int) -> Iterator[Line]:
     total = RowCounts()
     for counts in result.shared_memory.values():
         total.add(counts)
-    moved = shuffles(result)
-    if total.instructions:
-        named = [(row, c) for row, c in result.shared_memory.items() if c.instructions] + [("Total", total)]
-        rows = [(name, c.instructions, c.wavefronts, c.ideal_wavefronts, c.bank_conflicts) for name, c in named]
-        styles: list[Style] = ["bad" if c.bank_conflicts else "plain" for _, c in named]
-        heads = ("Instructions", "Wavefronts", "Ideal", "Bank Conflicts")
-        yield from Table([words("Shared memory"), *map(number, heads)], rows, styles).lines(columns)
-    if total.data_stage_wait_cycles:
-        waited = f"accesses queued before shared memory for {total.data_stage_wait_cycles:,} cycles, all added up"
-        yield from wrapped("faint", waited, columns)
-    if moved:
-        told = f"{moved} shuffle{'s' * (moved != 1)} crossed the data stage, touched no bank and are in no row"
-        yield from wrapped("faint", told, columns)
+    if not total.instructions:
+        return
+    named = [(row, c) for row, c in result.shared_memory.items() if c.instructions] + [("Total", total)]
+    rows = [(name, c.instructions, c.wavefronts, c.ideal_wavefronts, c.bank_conflicts) for name, c in named]
+    styles: list[Style] = ["bad" if c.bank_conflicts else "plain" for _, c in named]
+    heads = ("Instructions", "Wavefronts", "Ideal", "Bank Conflicts")
+    yield from Table([words("Shared memory"), *map(number, heads)], rows, styles).lines(columns)
 
 
 def _global_table(result: Result, columns: int) -> Iterator[Line]:
@@ -224,88 +228,41 @@ def _global_table(result: Result, columns: int) -> Iterator[Line]:
     heads = ("Requests", "Sectors", "Ideal", "Sectors/Request")
     yield from Table([words("Global memory"), *map(number, heads)], rows).lines(columns)
     l1 = result.l1
+    hits = ""
     if l1.cached_sectors:
         share = l1.hit_sectors / l1.cached_sectors
-        had = f"L1 had {l1.hit_sectors} of the {l1.cached_sectors} sectors asked of it, {share:.1%}"
-        yield from wrapped("faint", had, columns)
-    gone = f"{l1.loaded_sectors} sectors came from L2 or DRAM, {l1.stored_sectors} went there"
-    yield from wrapped("faint", gone, columns)
+        hits = f"L1 hit rate {share:.1%} ({l1.hit_sectors:,} of {l1.cached_sectors:,} sectors). "
+    gone = f"L2 and DRAM: {l1.loaded_sectors:,} sectors read, {l1.stored_sectors:,} written."
+    yield from wrapped("plain", hits + gone, columns)
 
 
-def _stall_table(result: Result, columns: int, everything: bool) -> Iterator[Line]:
-    total = sum(result.stalls.values())
-    found = _by_size(result.stalls)
-    shown = [(reason, cycles) for reason, cycles in found if everything or cycles >= LEAST_SHARE * total]
-    rows = [
-        (
-            reason, cycles, cycles / total, Bar(cycles / total),
-            "issued an instruction" if reason == "selected" else waits_for(reason),
-        )
-        for reason, cycles in shown
-    ]  # fmt: skip
-    heads = [
-        words("Stall reason, of all warps"), number("Cycles"), number("Of all", ".1%"),
-        words("", leaves=1, has_bars=True), words("Waits for"),
-    ]  # fmt: skip
-    yield from Table(heads, rows).lines(columns)
-    yield from _more(len(found) - len(shown))
-
-
-def _by_size(stalls: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(((r, c) for r, c in stalls.items() if c), key=lambda item: -item[1])
-
-
-def _scheduler_table(result: Result, columns: int) -> Iterator[Line]:
-    counts, occupancy, program = result.scheduler, result.occupancy, result.program
-    limits = program.residency_limits
+def _occupancy(result: Result, columns: int) -> Iterator[Line]:
+    occupancy, limits = result.occupancy, result.program.residency_limits
     limit = min(limits, key=lambda name: limits[name])
-    issued = counts.per_cycle(counts.issued)
-    fit = f"{occupancy.theoretical_warps} of {occupancy.max_warps} warps, limited by {limit}"
-    there = ", ".join(filter(None, (f"{occupancy.achieved_warps:.1f} warps", not_refilled(result.grid))))
-    rows = [
-        ("Active Warps", f"{counts.per_cycle(counts.active_warps):.2f}", "on a scheduler, each cycle that it has any"),
-        ("Eligible Warps", f"{counts.per_cycle(counts.eligible_warps):.2f}", "of them could issue"),
-        ("Issued Warp", f"{issued:.2f}", f"no eligible warp in {1 - issued:.1%}"),
-        ("Theoretical Occupancy", f"{occupancy.theoretical:.1%}", fit),
-        ("Achieved Occupancy", f"{occupancy.achieved:.1%}", there),
-    ]
-    yield from Table([words("Schedulers"), number(""), words("")], rows).lines(columns)
+    fit = f"{occupancy.theoretical_warps} of {occupancy.max_warps} warps, limited by {_LIMITS.get(limit, limit)}"
+    partly = f" ({not_refilled(result.grid)})" if not_refilled(result.grid) else ""
+    there = f"Achieved Occupancy {occupancy.achieved:.1%}{partly}"
+    yield from wrapped("plain", f"Theoretical Occupancy {occupancy.theoretical:.1%} ({fit}). {there}.", columns)
 
 
-def _warp_table(result: Result, columns: int, everything: bool) -> Iterator[Line]:
-    """The warps with a column for each of the reasons that took most, as many as find room."""
-    reasons = [reason for reason, _ in _by_size(result.stalls)]
-    warps = result.warps if everything else result.warps[:MOST_WARPS]
-    heads = ["CTA", "Warp", "Sub-core", "Start", "End"]
-    room = columns - sum(max(len(head), 5) + 2 for head in heads) - len("Others")
-    shown: list[str] = []
-    for reason in reasons:
-        room -= max(len(reason), *(len(f"{w.stalls[reason]:,}") for w in warps)) + 2
-        if room < 0:
-            break
-        shown.append(reason)
-    others = [reason for reason in reasons if reason not in shown] if shown else []
-    rows: list[list[Cell]] = [
-        [w.cta, w.warp, w.sub_core, w.start_cycle, w.end_cycle, *(w.stalls[reason] for reason in shown)] for w in warps
-    ]
-    if others:
-        rows = [[*row, sum(w.stalls[r] for r in others)] for row, w in zip(rows, warps, strict=True)]
-    names = [*heads, *shown, *(["Others"] if others else [])]
-    yield from Table([*map(number, names)], rows).lines(columns)
-    left = len(result.warps) - len(warps)
-    if left:
-        yield "faint", f"and {left} warps more; --all shows them"
-
-
-def _next(result: Result, columns: int, again: str) -> Iterator[Line]:
+def _next(columns: int, again: str) -> Iterator[Line]:
     """The commands that answer what one asks next, where the words of this one are known."""
     if not again:
         return
-    yield "plain", ""
-    conflicts = any(counts.bank_conflicts for counts in result.shared_memory.values())
-    what = "what the bank conflicts, and every other cause, cost" if conflicts else "what each cause costs"
-    asked = f"gpuemu why {again}"
-    if len(asked) + 6 > columns:
-        asked = "gpuemu why, with the same words behind it"
-    told = f"Next: {asked}: {what}. gpuemu check: races and wild accesses. Or --page source: which instruction."
-    yield from wrapped("faint", told, columns)
+    what = shlex.split(again)[0]
+    room = columns - len("  gpuemu check   ") - _ROOM_OF_PURPOSE
+
+    def short(arguments: str) -> str:
+        return arguments if len(arguments) <= room else "..."
+
+    rows = [
+        (f"gpuemu why {short(again)}", "what each cause costs"),
+        ("gpuemu run ... --page source", "cycles per source line and instruction"),
+        (
+            f"gpuemu check {'...' if is_machine_code(what) else short(shlex.quote(what))}",
+            "races, out-of-bounds accesses",
+        ),
+        ("gpuemu run ... --all", "lower bounds, all stall reasons, warps"),
+    ]
+    yield "strong", 'Next ("..." stands for the arguments of this command)'
+    yield from Table([words(""), words("")], rows).lines(columns, _INDENT)

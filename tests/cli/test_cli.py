@@ -46,16 +46,19 @@ def gpuemu() -> Run:
     ],
 )
 def test_output_is_as_in_the_golden_file(name: str, arguments: tuple[str, ...], gpuemu: Run, golden: Golden) -> None:
-    ran = gpuemu(*arguments, COLUMNS="80")
+    ran = gpuemu(*arguments, **({"COLUMNS": "80"} if "--help" in arguments else {}))
     assert (ran.status, ran.errors) == (0, "")
     golden(name, ran.output)
 
 
 def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run) -> None:
-    plain = gpuemu("run", "v2_shared_memory", COLUMNS="40", FORCE_COLOR="", TERM="xterm-256color").output
+    plain = gpuemu("run", "v2_shared_memory", COLUMNS="", FORCE_COLOR="", TERM="xterm-256color").output
     assert "\x1b" not in plain
-    assert max(map(len, plain.splitlines())) <= 100
-    assert plain == gpuemu("run", "v2_shared_memory", COLUMNS="200", LANG="C").output
+    assert 90 < max(map(len, plain.splitlines())) <= 100
+    assert plain == gpuemu("run", "v2_shared_memory", COLUMNS="100", LANG="C").output
+    narrow, wide = (gpuemu("run", "v2_shared_memory", COLUMNS=columns).output for columns in ("60", "200"))
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert len(wide.splitlines()) < len(plain.splitlines()) < len(narrow.splitlines())
 
 
 @pytest.mark.slow
@@ -213,12 +216,16 @@ def test_diff_compares_saved_results_and_settings_of_the_second_run(gpuemu: Run,
     assert more["b"] == "v2_shared_memory on sm_89, shared_memory.banks=64"
 
 
-def test_diff_holds_at_80_columns(gpuemu: Run) -> None:
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_a_difference_fits_and_gives_long_names_a_line_of_their_own(columns: str, gpuemu: Run) -> None:
     words = ("diff", "v4_ldmatrix", "v5_swizzle", "--all", "--set-b", "global_memory.l2.latency_cycles=300")
-    lines = gpuemu(*words, "--set-b", "global_memory.latency_cycles=1000").output.splitlines()
-    assert max(len(line) for line in lines if " " in line) <= 80, "but for names that are longer by themselves"
-    place = lines.index("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum")
-    assert lines[place + 1].split()[0].isdigit()
+    more = (*words, "--set-b", "global_memory.latency_cycles=1000")
+    lines = gpuemu(*more, COLUMNS=columns).output.splitlines()
+    assert max(len(line) for line in lines if " " in line) <= int(columns), "but for names that are longer"
+    name = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
+    (place,) = (at for at, line in enumerate(lines) if line.split()[:1] == [name])
+    assert (lines[place] == name) is (columns == "80")
+    assert lines[place + (columns == "80")].split()[-4].isdigit()
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2", "3", "{}", '{"gpuemu_result": 1}', '{"gpuemu_result": 2}'])

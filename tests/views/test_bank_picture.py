@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,13 +20,16 @@ from gpuemu.cli.banks import banks
 from gpuemu.cli.help import Command
 from gpuemu.views import bank_picture
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 LANE = np.arange(32)
 EXAMPLE_V4 = "2*(16*(lane%16) + 8*(lane//16))"
 
 
 def access(op: str, addresses, mask: int = 0xFFFFFFFF, **geometry: int) -> SharedAccess:
     return shared_access(BankGeometry(**geometry), op, np.broadcast_to(addresses, 32), mask)
+
+
+def text_of(shown: SharedAccess, columns: int = 100, wide: bool = False) -> str:
+    return bank_picture.plain(bank_picture.picture(shown, "sm_89", columns, wide))
 
 
 def invoke(*arguments: str) -> str:
@@ -65,24 +67,38 @@ def invoke(*arguments: str) -> str:
         ("sixteen_banks", ["LDS.32", "--lanes", "12*lane % 256", "--set", "shared_memory.banks=16"]),
     ],
 )
-def test_the_picture_of(name, arguments):
-    assert invoke(*arguments) == (GOLDEN / f"banks_{name}.txt").read_text(encoding="utf-8")
+def test_the_picture_of(name, arguments, golden):
+    golden(f"banks_{name}.txt", invoke(*arguments))
 
 
 def test_the_sample_in_the_documentation_is_what_the_code_prints():
-    sample = bank_picture.as_text(access("STS.64", 128 * (LANE % 2) + 8 * (LANE // 4)), "sm_89")
+    sample = text_of(access("STS.64", 128 * (LANE % 2) + 8 * (LANE // 4)))
     assert f"\n\n{sample}\n" in inspect.getdoc(bank_picture)
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("number_of_banks", [1, 16, 32, 33, 100, 101, 1024, 4096])
-def test_the_picture_fits_120_columns_with_any_number_of_banks(number_of_banks):
-    text = bank_picture.as_text(access("LDS.128", 48 * LANE, banks=number_of_banks), "sm_89")
-    assert max(map(len, text.splitlines())) <= 120
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_the_picture_fits_any_width_with_any_number_of_banks(number_of_banks, columns, wide):
+    text = text_of(access("LDS.128", 48 * LANE, banks=number_of_banks), columns, wide)
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_a_cell_stands_for_the_banks_that_serve_the_same_lanes_everywhere():
+    of_four = text_of(access("LDSM.4", 32 * (LANE % 16) + 16 * (LANE // 16)))
+    assert "  0-3   4-7  8-11 12-15 16-19 20-23 24-27 28-31\n" in of_four
+    assert "phase 0  wavefront  1      0     .     1     .     2     .     3     .\n" in of_four
+    assert "A 2-way bank conflict in every phase." in of_four
+    each = text_of(access("LDSM.4", 32 * (LANE % 16) + 16 * (LANE // 16)), wide=True)
+    assert " 1  0---------  .  .  .  .  1---------" in each
+    assert max(map(len, each.splitlines())) <= 100
+    # Words of a lane that fall apart in the banks have a cell each.
+    assert "    0  1  2  3 " in text_of(access("LDS.64", 8 * LANE, banks=33))
 
 
 def test_every_lane_of_every_wavefront_is_in_the_picture():
-    text = bank_picture.as_text(access("STS.32", 4 * ((7 * LANE) % 64)), "sm_89")
-    rows = [line[len(bank_picture.MARGIN) :] for line in text.splitlines() if re.match(r"[ 0-9]{5}  +\d", line)]
+    text = text_of(access("STS.32", 4 * ((7 * LANE) % 64)))
+    rows = [line[3:] for line in text.splitlines() if re.match(r" \d  ", line)]
     assert sorted(int(n) for n in re.findall(r"\d+", " ".join(rows))) == list(range(32))
 
 
@@ -101,24 +117,26 @@ def terminal(monkeypatch):
 def test_a_terminal_sees_the_same_picture_in_colour(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "130")
     shown = access("LDS.32", 8 * LANE)
-    bank_picture.write(shown, "sm_89", terminal)
+    bank_picture.write(lambda width: bank_picture.picture(shown, "sm_89", width), 100, terminal)
     coloured = terminal.getvalue()
     assert "\x1b[1;31m16 \x1b[0m" in coloured
     lines = re.sub(r"\x1b\[[0-9;]*m", "", coloured).splitlines()
-    assert [line.rstrip() for line in lines] == bank_picture.as_text(shown, "sm_89").splitlines()
+    assert [line.rstrip() for line in lines] == text_of(shown, 130).splitlines()
 
 
 def test_a_narrow_terminal_gets_the_banks_in_blocks(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    bank_picture.write(access("LDS.32", 4 * LANE), "sm_89", terminal)
+    shown = access("LDS.32", 4 * LANE)
+    bank_picture.write(lambda width: bank_picture.picture(shown, "sm_89", width), 100, terminal)
     text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
-    assert text.count("phase  wavefront") == 2
+    assert re.findall(r"^   ([ \d]\d) [ \d]\d ", text, re.MULTILINE) == [" 0", "16"]
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_no_colour_reaches_a_file():
     stream = io.StringIO()
-    bank_picture.write(access("LDS.32", 8 * LANE), "sm_89", stream)
+    shown = access("LDS.32", 8 * LANE)
+    bank_picture.write(lambda width: bank_picture.picture(shown, "sm_89", width), 100, stream)
     assert "\x1b" not in stream.getvalue()
 
 
@@ -131,39 +149,39 @@ def test_no_colour_reaches_a_file():
         (
             access("LDS.32", np.where(LANE == 4, 4 * 32, 4 * LANE)),
             [
-                "wavefronts 2, ideal 1, excess 1; the data stage is busy for 2 cycles",
-                "phase 0: bank 0 must serve 2 words: lanes 0, 4",
+                "2 wavefronts, ideal 1. A 2-way bank conflict. 2 cycles in the data stage.",
+                "Bank 0 serves 2 words, of lanes 0, 4 (bytes 0 and 128).",
             ],
         ),
         (
             access("STS.64", 0, mask=1),
-            ["wavefronts 1, ideal 1, excess 0; the data stage is busy for 2 cycles, one per phase"],
+            ["1 wavefront, ideal 1. No bank conflicts. 2 cycles in the data stage, one per phase."],
         ),
         (
             access("LDS.64", 8 * (LANE // 2)),
             [
-                "wavefronts 1, ideal 1, excess 0; the data stage is busy for 1 cycle",
-                "merged: lanes agree with their neighbours, so phases were joined into 32 lanes each",
+                "1 wavefront, ideal 1. No bank conflicts. 1 cycle in the data stage.",
+                "Lanes want the same as their neighbors, so phases were merged into phases of 32 lanes.",
             ],
         ),
         (
             access("ATOMS.ADD", 4 * (LANE // 2)),
             [
-                "wavefronts 2, ideal 1, excess 1; the data stage is busy for 2 cycles",
-                "phase 0: banks 0-15 must serve 2 requests each; bank 0 those of lanes 0, 1",
-                "atomics never share: each lane is a request of its own, also on a word that others ask for",
+                "2 wavefronts, ideal 1. A 2-way bank conflict. 2 cycles in the data stage.",
+                "Banks 0-15 serve 2 requests each; bank 0 those of lanes 0, 1 (bytes 0 and 0).",
+                "Atomics never share: each lane is a request of its own, also for a word that other lanes want.",
             ],
         ),
         (
             access("LDS.32", 8 * LANE, banks=16),
             [
-                "wavefronts 4, ideal 2, excess 2; the data stage is busy for 4 cycles",
-                "phase 0: 8 banks must serve 4 words each instead of 2; bank 0 those of lanes 0, 8, 16, 24",
+                "4 wavefronts, ideal 2. A 2-way bank conflict. 4 cycles in the data stage.",
+                "8 banks serve 4 words instead of 2 each; bank 0 those of lanes 0, 8, 16, 24.",
             ],
         ),
         (
             access("LDS.32", 0, mask=0),
-            ["wavefronts 0, ideal 0, excess 0; the data stage is busy for 1 cycle, one per phase"],
+            ["0 wavefronts, ideal 0. No bank conflicts. 1 cycle in the data stage, one per phase."],
         ),
     ],
 )
@@ -186,7 +204,7 @@ def test_json_holds_the_counts_and_what_each_wavefront_serves():
     assert [phase["wavefronts"] for phase in document["phases"]] == [2, 2, 2, 2]
     assert document["phases"][0]["served"][1][0] == {"lane": 4, "word": 32, "bank": 0}
     assert document["phases"][3]["lanes"] == list(range(24, 32))
-    assert document["explanation"][1].startswith("phase 0: banks 0-3, 8-11, 16-19, 24-27 must serve 2 words")
+    assert document["explanation"][1].startswith("Phase 0: banks 0-3, 8-11, 16-19, 24-27 serve 2 words")
 
 
 def test_json_names_the_changes_of_the_hardware():

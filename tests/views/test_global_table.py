@@ -18,7 +18,7 @@ REQUESTS = "l1tex__t_requests_pipe_lsu_mem_{}.sum"
 
 
 def text(result: gpuemu.Result) -> str:
-    return "\n".join(line for _, line in report(result, 80))
+    return "\n".join(line for _, line in report(result, 100, everything=True))
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,7 @@ def test_what_l1_had_is_what_its_loads_asked_for_and_did_not_come_from_beyond():
     assert result.counters["lts__t_sectors_srcunit_tex_op_read.sum"] == 8
     assert result.counters["lts__t_sectors_srcunit_tex_op_write.sum"] == 4
     shown = text(result)
-    assert "L1 had 4 of the 8 sectors asked of it, 50.0%" in shown
-    assert "8 sectors came from L2 or DRAM, 4 went there" in shown
+    assert "L1 hit rate 50.0% (4 of 8 sectors). L2 and DRAM: 8 sectors read, 4 written." in shown
 
 
 @pytest.mark.slow
@@ -120,7 +119,7 @@ def test_shuffles_are_counted_apart_from_shared_loads_with_a_word():
     result = run(["SHFL.IDX PT, R5, R6, R7, 0x1f"] * 3 + ["EXIT"], warps=2)
     assert as_data(result)["shuffles"] == 6
     assert not any(row.instructions for row in result.shared_memory.values())
-    assert "6 shuffles crossed the data stage, touched no bank and are in no row" in text(result)
+    assert "Not in the table of shared memory: 6 shuffles, which use the data stage but no bank." in text(result)
     assert as_data(run(["LDS R4, [R0]", "EXIT"]))["shuffles"] == 0
 
 

@@ -56,15 +56,16 @@ def report(*options: str) -> str:
 def test_the_report_says_how_long_the_whole_launch_takes_on_the_chip_that_was_chosen():
     small, cycles = report(), json.loads(report("--format", "json"))["cycles"]
     start = round(1500 * 2.535)  # nobody measured it on this chip
-    assert (
-        f"{round((start + cycles) * 1000 / 2535) / 1000:10.2f} us, about, for the whole launch on RTX 4060 Ti at 2535 MHz\n"
-        in small
-    )
-    assert f"{start + cycles} cycles elapsed, {start} of them to launch it: 1 CTA on 34 SMs" in small
-    assert "1 CTA on 34 SMs, 1 on the SM with the most; limited by too few CTAs; 1 CTA timed;" in " ".join(
-        small.split()
-    )
-    assert "for the whole launch on RTX 4090" in report("--chip", "RTX 4090")
+    told = " ".join(small.split())
+    microseconds = round((start + cycles) * 1000 / 2535) / 1000
+    assert f"Duration {microseconds:.2f} us estimated, at 2,535 MHz" in told
+    assert f"Elapsed Cycles {start + cycles:,} of which {start:,} are launch overhead" in told
+    assert "33 of 34 SMs have no work: the grid has 1 block." in told
+    everything = " ".join(report("--all").split())
+    assert "RTX 4060 Ti has 34 SMs, and the SM with the most gets 1 of 1 blocks." in everything
+    assert "The launch is limited by too few CTAs: 1 timed." in everything
+    assert small.startswith("v5_swizzle on sm_89, RTX 4060 Ti (default of sm_89; --chip chooses another)\n")
+    assert report("--chip", "RTX 4090").startswith("v5_swizzle on sm_89, RTX 4090\n")
     with pytest.raises(gpuemu.GpuemuError, match=r"chip: unknown chip 'RTX 409'\. Did you mean 'RTX 4090'"):
         gpuemu.load_arch("sm_89").with_overrides({"chip": "RTX 409"})
 
@@ -95,8 +96,9 @@ def test_a_launch_that_the_chip_limits_says_so_before_what_its_sm_does():
     result, alone = (gpuemu.run("v5_swizzle", "sm_90") for _ in range(2))
     whole = LaunchEstimate(5000, {}, DRAM, NOTHING, 0, True, 528)
     vars(result)["grid"] = replace(result.grid, find=lambda: whole)
-    assert result.verdict == f"The whole launch is limited by DRAM. On one SM alone, w{alone.verdict[1:]}"
-    assert "5000 cycles elapsed, 2830 of them to launch it: " in "\n".join(line for _, line in text.report(result, 200))
+    assert result.verdict == f"Limited by DRAM. One SM alone is l{alone.verdict[1:]}"
+    told = " ".join(" ".join(line for _, line in text.report(result, 200)).split())
+    assert "Elapsed Cycles 5,000 of which 2,830 are launch overhead" in told
 
 
 @pytest.mark.parametrize("ctas", [1, 34, 35])
@@ -104,7 +106,10 @@ def test_cycles_and_occupancy_of_some_of_the_ctas_say_so(ctas: int) -> None:
     trace = gpuemu.load_trace("v5_swizzle")
     result = gpuemu.run(replace(trace, launch=replace(trace.launch, grid=(ctas, 1, 1))), "sm_89")
     told = " ".join(" ".join(line for _, line in text.report(result)).split())
-    assert (" cycles from launch to last store of the 1 CTA timed, caches warm " in told) == (ctas > 1)
+    assert (" of the 1 block timed; ±5%: " in told) == (ctas > 1)
+    assert (f" Blocks {ctas} 1 timed, {ctas - 1} assumed to behave the same " in told) == (ctas == 34)
+    few = "1 timed, too few for an estimate of the launch: 2 share an SM of RTX 4060 Ti"
+    assert (f" Blocks {ctas} {few} " in told) == (ctas > 34)
     more = "of 1 of the SM's 2 CTAs: no other takes a place that falls free"
-    assert (f" 1.0 warps, {more} " in told) == (ctas > 34)  # else no SM has more than were timed
+    assert (f"Achieved Occupancy 2.1% ({more})." in told) == (ctas > 34)  # else no SM has more than were timed
     assert (more in unescape(as_html(result))) == (ctas > 34)

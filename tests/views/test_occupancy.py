@@ -69,11 +69,13 @@ def test_the_numbers_of_random_kernels_are_those_counted_cycle_by_cycle(trace, a
 
 def test_the_report_and_the_data_have_them():
     result = gpuemu.run("v2_shared_memory", "sm_89")
-    lines = [" ".join(line.split()) for _, line in report(result, 80)]
-    assert "Theoretical Occupancy 50.0% 24 of 48 warps, limited by CTAs" in lines
+    lines = [" ".join(line.split()) for _, line in report(result, 100, everything=True)]
+    told = "Theoretical Occupancy 50.0% (24 of 48 warps, limited by blocks per SM). Achieved Occupancy 2.1%."
+    assert told in lines
     lived = result.warps[0].end_cycle - result.warps[0].start_cycle
     assert result.cycles > lived > 500  # the launch comes before it
-    assert f"Issued Warp {37 / lived:.2f} no eligible warp in {1 - 37 / lived:.1%}" in lines
+    assert f"Issued Warp Per Scheduler {37 / lived:.2f}" in lines
+    assert f"No Eligible {1 - 37 / lived:.1%}" in lines
     data = as_data(result)
     assert data["occupancy"] == {"max_warps": 48, "theoretical_warps": 24, "cycles": lived, "active_warps": lived}
     assert data["scheduler"] == {"cycles": lived, "active_warps": lived, "eligible_warps": 37, "issued": 37}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from itertools import product
+from pathlib import Path
 
 import pytest
 from engine.probes import builder, completions, emit, issues, kernels, machine, machines, run
 from hypothesis import HealthCheck, assume, given, settings
 
 import gpuemu
+from gpuemu.base.table import Table, words
 from gpuemu.engine.allocate import allocate
 from gpuemu.engine.state import State
 from gpuemu.engine.units.cycle import act
 from gpuemu.engine.units.ports import goes_on_at
 from gpuemu.program.stall_reasons import NAMES
-from gpuemu.views.stalls import CONTENTION, reasons
+from gpuemu.views.stalls import CONTENTION, STALLS, reasons, stall_reason
 
 NEXT = "FFMA R1, R0, R0, R0"
 MOST_CYCLES = 100_000
@@ -201,3 +205,20 @@ def test_the_sum_over_warps_is_the_results():
     result = run(["LDS R4, [R0] | W0 S2", "FFMA R5, R4, R4, R4 | B0 S1", "EXIT | S1"], warps=6)
     for reason, cycles in result.stalls.items():
         assert cycles == sum(w.stalls[reason] for w in result.warps)
+
+
+def test_a_stall_reason_has_the_same_words_in_code_in_the_schema_and_in_the_documents() -> None:
+    assert list(STALLS) == reasons()
+    schema = json.loads((resources.files("gpuemu.views") / "result.schema.json").read_text(encoding="utf-8"))
+    described = {name: one["description"] for name, one in schema["$defs"]["stalls"]["properties"].items()}
+    assert described == {name: f"the warp {one.sentence}" for name, one in STALLS.items()}
+    columns = [words("reason", code=True), words("Nsight Compute"), words("the warp")]
+    table = Table(columns, [(name, one.title, one.sentence) for name, one in STALLS.items()]).markdown()
+    assert table in (Path(__file__).resolve().parents[2] / "docs" / "result.md").read_text(encoding="utf-8")
+
+
+def test_a_reason_of_a_unit_from_outside_has_words_too() -> None:
+    one = stall_reason("coprocessor_full")
+    assert (one.title, one.sentence, one.column) == (
+        "Coprocessor Full", "waits for coprocessor full", "stall_coprocessor_full"
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuemu.arch import Architecture
 from gpuemu.arch.values import quoted, yaml_value
-from gpuemu.base import tables
+from gpuemu.base.table import Table, number, words
 from validation.calibrate.estimating import Found
 from validation.calibrate.plan import Plan
 
@@ -94,15 +94,19 @@ def _entry(one: Found) -> str:
 
 def table(found: Sequence[Found], reasons: Mapping[str, str], arch: Architecture) -> Iterator[str]:
     """What was measured beside what the file has, then what was not and why."""
-    rows = [("value", arch.name, "measured", "fits", "sure", "by", "")]
-    for one in found:
-        fits = f"{one.low:g} to {one.high:g}" if one.low < one.high else ""
-        differs = "differs" if one.differs else ""
-        rows.append(
-            (one.step.name, f"{one.step.value:g}", f"{one.value:g}", fits, one.confidence, one.step.how, differs)
+    rows = [
+        (
+            one.step.name, f"{one.step.value:g}", f"{one.value:g}",
+            f"{one.low:g} to {one.high:g}" if one.low < one.high else "", one.confidence, one.step.how,
+            "differs" if one.differs else "",
         )
-    if found:
-        yield from tables.columns(rows, (0, 3, 5, 6))
+        for one in found
+    ]  # fmt: skip
+    if rows:
+        heads = [
+            words("value"), number(arch.name), number("measured"), words("fits"), number("sure"), words("by"), words("")
+        ]  # fmt: skip
+        yield from (line for _, line in Table(heads, rows).lines(WIDTH))
         yield ""
     yield from not_measured(reasons)
     differing = sum(one.differs for one in found)
@@ -127,12 +131,13 @@ def not_measured(reasons: Mapping[str, str]) -> Iterator[str]:
 
 def listing(plan: Plan, arch: Architecture) -> Iterator[str]:
     """What would be measured: value, how, on which kernels, and how long it takes."""
-    rows = [("value", arch.name, "sure", "by", "kernels")]
+    rows = []
     for step in plan.steps:
         first, *more = step.all_kernels
         kernels = first + (f" and {len(more)} more" if more else "")
         rows.append((step.name, f"{step.value:g}", step.confidence, step.how, kernels))
-    yield from tables.columns(rows, (0, 2, 3, 4))
+    heads = [words("value"), number(arch.name), words("sure"), words("by"), words("kernels")]
+    yield from (line for _, line in Table(heads, rows).lines(WIDTH))
     yield ""
     yield from not_measured(plan.reasons)
     todo = f"{_count(plan.steps, 'value')} on {_count(plan.kernels, 'kernel')}"

@@ -15,10 +15,12 @@ from pathlib import Path
 from statistics import fmean, median
 
 import gpuemu
+from gpuemu.base.table import Cell, Table, number, words
 from gpuemu.sass.image.cubin import read_cubin
 from validation.grids import records
 from validation.grids.launches import Grid, argument
 from validation.replay import executor
+from validation.score import WIDTH, worst_of
 
 FILE = "grids.csv"
 CODE = Path(__file__).with_name("kernels.cubin.xz")
@@ -108,7 +110,7 @@ def score(
 
 def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
     """A line a family, the whole, the worst, and how many launches' counters are near what was measured."""
-    lines = [f"{'family':24} {'grids':>6} {'error':>7} {'median':>7} {'mean':>7} {'within 10 %':>12}"]
+    rows: list[tuple[Cell, ...]] = []
     groups: Mapping[str, list[GridScore]] = {
         name: [s for s in scores if s.family == name] for name in dict.fromkeys(s.family for s in scores)
     }
@@ -117,17 +119,20 @@ def table(scores: Sequence[GridScore], worst: int = 10) -> list[str]:
         if errors:
             near = fmean(abs(e) <= 0.1 for e in errors)
             sizes = fmean(map(abs, errors)), median(map(abs, errors))
-            lines.append(f"{name:24} {len(group):6} {sizes[0]:7.1%} {sizes[1]:7.1%} {fmean(errors):+7.1%} {near:12.0%}")
-    lines += [
-        f"worst   {s.name:40} estimated {s.estimated:11,.0f} measured {s.measured:11,} {s.error:+.1%}"
-        for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]
-    ]
+            rows.append((name, len(group), *sizes, fmean(errors), near))
     for what, names in COUNTERS.items():
         pairs = [s.counts[what] for s in scores if what in s.counts]
         few = FEW_BYTES // (1 if "bytes" in names[0] else 32)
         if pairs:
             near = fmean(abs(is_ - was) <= max(few, NEAR * was) for was, is_ in pairs)
-            lines.append(f"{what:24} {len(pairs):6} {'of the whole launch':>23} {near:12.0%}")
+            rows.append((f"{what} of the whole launch", len(pairs), None, None, None, near))
+    heads = [
+        words("family"), number("grids"), number("error", ".1%"), number("median", ".1%"), number("mean", "+.1%"),
+        number("within 10%", ".0%"),
+    ]  # fmt: skip
+    lines = Table(heads, rows).text(WIDTH).splitlines()
+    found = [(s.name, s.estimated, s.measured, s.error) for s in sorted(scores, key=lambda s: -abs(s.error))[:worst]]
+    lines += ["", *worst_of(found)]
     if scores:
         slowest = max(scores, key=lambda s: s.seconds)
         usual = median(s.seconds for s in scores)

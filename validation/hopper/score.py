@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 import gpuemu
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Cell, Table, number, words
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.trace.model import Trace
 from validation.hopper import records
 from validation.hopper.launches import Array, Launch, Tiles
 from validation.replay import executor
+from validation.score import WIDTH, worst_of
 
 FILE = "hopper.csv"
 CODE = Path(__file__).with_name("kernels.cubin.xz")
@@ -124,7 +126,7 @@ def score(
 
 def table(scores: Sequence[LaunchScore], worst: int = 10) -> list[str]:
     """A line a family, the whole, what was refused, counters, and the worst."""
-    lines = [f"{'family':24} {'launches':>8} {'error':>7} {'median':>7} {'mean':>7} {'within 5 %':>11} {'results':>8}"]
+    rows: list[tuple[Cell, ...]] = []
     groups = {name: [s for s in scores if s.family == name] for name in dict.fromkeys(s.family for s in scores)}
     run = [s for s in scores if not s.refusal]
     for name, group in (*groups.items(), ("all", list(scores))):
@@ -132,19 +134,21 @@ def table(scores: Sequence[LaunchScore], worst: int = 10) -> list[str]:
         if errors:
             near, sizes = fmean(abs(e) <= 0.05 for e in errors), (fmean(map(abs, errors)), median(map(abs, errors)))
             same = f"{sum(s.same for s in group)}/{len(group)}"
-            lines.append(
-                f"{name:24} {len(group):8} {sizes[0]:7.1%} {sizes[1]:7.1%} {fmean(errors):+7.1%} {near:11.0%} {same:>8}"
-            )
+            rows.append((name, len(group), *sizes, fmean(errors), near, same))
+    heads = [
+        words("family"), number("launches"), number("error", ".1%"), number("median", ".1%"), number("mean", "+.1%"),
+        number("within 5%", ".0%"), number("results"),
+    ]  # fmt: skip
+    lines = Table(heads, rows).text(WIDTH).splitlines()
     lines += [f"refused {s.name}: {s.refusal}" for s in scores if s.refusal]
+    counters: list[tuple[Cell, ...]] = []
     for name in sorted({name for s in run for name in s.counters}):
         pairs = np.array([s.counters[name] for s in run if name in s.counters])
         some = pairs[pairs[:, 0] > 0]
         off = np.abs(some[:, 1] / some[:, 0] - 1).mean() if len(some) else 0.0
-        lines.append(
-            f"counted {name:70} {int((pairs[:, 0] == pairs[:, 1]).sum()):3} of {len(pairs)} equal, {off:.1%} off"
-        )
-    lines += [
-        f"worst   {s.name:56} emulated {s.emulated:7,} measured {s.measured:7,} {s.error:+.1%}"
-        for s in sorted(run, key=lambda s: -abs(s.error))[:worst]
-    ]
-    return lines
+        counters.append((name, f"{int((pairs[:, 0] == pairs[:, 1]).sum())} of {len(pairs)}", float(off)))
+    if counters:
+        heads = [words("counter"), number("equal"), number("off", ".1%")]
+        lines += ["", *Table(heads, counters).text(WIDTH).splitlines()]
+    found = [(s.name, s.emulated, s.measured, s.error) for s in sorted(run, key=lambda s: -abs(s.error))[:worst]]
+    return [*lines, "", *worst_of(found)]

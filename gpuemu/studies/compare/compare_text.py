@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
-from gpuemu.base import tables
 from gpuemu.base.table import Line, Table, number, words
 from gpuemu.studies.compare.api import Comparison, Difference, Tolerances
 
@@ -96,7 +95,7 @@ def as_csv(found: Comparison, tolerances: Tolerances) -> str:
     """The figures of both as comma-separated values."""
     rows = as_data(found, tolerances)["figures"]
     names = ("name", "place", "measured", "emulated", "relative", "beyond")
-    return tables.as_csv(({**row, "beyond": int(row["beyond"])} for row in rows), names)
+    return Table.of(({**row, "beyond": int(row["beyond"])} for row in rows), names).csv()
 
 
 def _plain(value: float) -> int | float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuemu.banks.operations import AccessKind
 from gpuemu.banks.wavefronts import BankGeometry, IntArray, count
+from gpuemu.base.table import Table, number, words
 from gpuemu.isa.matrix_descriptor import CORE_ROWS, SWIZZLES, UNIT, places, swizzled
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.layout.layouts import Index, Layout
@@ -131,12 +132,10 @@ def table(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[str]:
     """The readers as text."""
     boxes = -(-tile.columns * tile.element_bytes // layout.line_bytes)
     many = f"{boxes} boxes" if boxes > 1 else "a box"
-    lines = [
+    rows = [(r.what, r.wavefronts, r.fewest, r.leading, r.stride) for r in readers(tile, layout, geometry)]
+    heads = [words(""), *map(number, ("Wavefronts", "Minimum", "Leading", "Stride"))]
+    return [
         f"TMA writes {many} of {tile.rows} lines of {layout.line_bytes} bytes. Bytes of a wgmma descriptor: "
         f"{descriptor_text(layout)}, and",
-        f"{'':43}{'wavefronts':>10}{'minimum':>8}{'leading':>9}{'stride':>8}",
+        *Table(heads, rows).text(100).splitlines(),
     ]
-    for r in readers(tile, layout, geometry):
-        offsets = "" if r.stride is None else f"{r.leading:>9}{r.stride:>8}"
-        lines.append(f"{r.what:43}{r.wavefronts:>10}{r.fewest:>8}{offsets}")
-    return lines

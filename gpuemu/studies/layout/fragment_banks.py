@@ -20,6 +20,7 @@ import numpy as np
 from gpuemu.banks.operations import AccessKind
 from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry, IntArray, count
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Table, number, words
 from gpuemu.isa.fragment_text import operands
 from gpuemu.isa.fragments import Fragment, matrix_fragment
 from gpuemu.isa.table import parse_opcode
@@ -111,11 +112,12 @@ def table(found: FragmentBanks, name: str) -> list[str]:
     lines = [found.title]
     for first in range(0, len(found.banks), _BESIDE):
         blocks = found.banks[first : first + _BESIDE]
-        heads = "".join(f"{f'{name} {first + n}':>14}" for n in range(len(blocks)))
-        lines.append(f"{'lanes':<8}{heads}")
-        for lane in range(0, LANES, 4):
-            cells = ("  " + "".join(f"{bank:>3}" for bank in block[lane : lane + 4].tolist()) for block in blocks)
-            lines.append(f"{f'{lane} to {lane + 3}':<8}" + "".join(cells))
+        rows = [
+            [f"{lane} to {lane + 3}", *("".join(f"{bank:3}" for bank in b[lane : lane + 4].tolist()) for b in blocks)]
+            for lane in range(0, LANES, 4)
+        ]
+        heads = [words("lanes"), *(number(f"{name} {first + n}") for n in range(len(blocks)))]
+        lines += Table(heads, rows).text(100).splitlines()
     many = " + ".join(map(str, found.wavefronts))
     total = f" = {sum(found.wavefronts)}" if len(found.wavefronts) > 1 else ""
     return [*lines, f"{found.how}: {many}{total} wavefronts"]

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from itertools import groupby
 from string import ascii_lowercase
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import Any
 
 from gpuemu.banks.wavefronts import BankGeometry
+from gpuemu.base.table import Cell, Style, Table, number, words
 from gpuemu.studies.layout.bound import granules
 from gpuemu.studies.layout.code import code
 from gpuemu.studies.layout.layouts import Layout, Plain, Swizzle, VirtualThreads
 from gpuemu.studies.layout.search import Candidate, SearchResult
 from gpuemu.studies.layout.tile_picture import Cells, as_svg, cells, left_out, picture
-from gpuemu.views.bank_picture import EXCESS, HEAD, PLAIN, SERVED, Line, Segment
+from gpuemu.views.bank_picture import EXCESS, HEAD, PLAIN, SERVED, Line, Segment, segments
 
-COLUMNS = 120
-LONGEST_TEXT = 50  # of an access that shares a line with its numbers
+COLUMNS = 100
 _NAMES = {
     "padding of rows": ("padding of rows", "paddings of rows"),
     "padding of blocks": ("padding of blocks", "paddings of blocks"),
@@ -33,8 +33,8 @@ def _line(text: str = "", style: str = PLAIN) -> Line:
     return [Segment(text, style)]
 
 
-def _wrapped(text: str, style: str = PLAIN) -> list[Line]:
-    return [_line(row, style) for row in wrap(text, COLUMNS - 4, subsequent_indent="    ")]
+def _wrapped(text: str, columns: int, style: str = PLAIN) -> list[Line]:
+    return [_line(row, style) for row in wrap(text, columns, subsequent_indent="    ")]
 
 
 def report(result: SearchResult, hardware: str, top: int = 10, columns: int = COLUMNS) -> list[Line]:
@@ -47,11 +47,11 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
             f"{geometry.banks} banks of {geometry.bank_width_bytes} bytes"
         ),
         _line(),
-        *_accesses(result),
+        *_accesses(result, columns),
         _line(),
-        *_proof(result),
+        *_proof(result, columns),
         _line(),
-        *_ranking(result, top),
+        *_ranking(result, top, columns),
         _line(),
         *_code(result),
     ]
@@ -59,7 +59,7 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
     if not isinstance(result.best.layout, VirtualThreads):
         which = "first bank" if piece * tile.element_bytes > geometry.bank_width_bytes else "bank"
         holds = f"piece of {piece} elements" if piece > 1 else "element"
-        title = f"The {which} of each {holds} ({piece * tile.element_bytes} bytes)"
+        title = f"The {which} of each {holds} ({piece * tile.element_bytes} bytes), by row and column"
         lines += [_line(), _line(title, HEAD)]
         lines += picture(geometry, pictures, piece, columns)
         if rest := left_out(pictures):
@@ -67,22 +67,21 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
     return lines
 
 
-def _accesses(result: SearchResult) -> list[Line]:
+def _accesses(result: SearchResult, columns: int) -> list[Line]:
     plain = result.plain
-    wide = max([len(a.text) for a in result.accesses if len(a.text) <= LONGEST_TEXT], default=0)
-    wide = max(wide, len("wavefronts in all") - 3)
-    titles = f"{'accesses':<{wide + 3}}{'instruction':>12}{'per pass':>11}{'passes':>8}{'minimum':>9}"
-    lines = [_line(titles + f"{'plain rows':>12}" * (plain is not None), HEAD)]
-    for n, access in enumerate(result.accesses):
-        text = f"{_letter(n):<3}{access.text:<{wide}}"
-        if len(access.text) > LONGEST_TEXT:
-            lines.append(_line(text))
-            text = " " * (wide + 3)
-        text += f"{access.op:>12}{access.instructions:>11}{access.times:>8}"
-        text += f"{result.fewest[n]:>9}" + (f"{plain.wavefronts[n]:>12}" if plain else "")
-        lines.append(_line(text))
-    total = f"{'wavefronts in all':<{wide + 34}}{result.lower_bound:>9}"
-    return [*lines, _line(total + (f"{plain.total_wavefronts:>12}" if plain else ""))]
+    heads = [
+        words(""), words("Access"), number("Instruction"), number("Instructions per pass"), number("Passes"),
+        number("Minimum"), *([number("Plain rows")] if plain else []),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            _letter(n), access.text, access.op, access.instructions, access.times, result.fewest[n],
+            *([plain.wavefronts[n]] if plain else []),
+        ]
+        for n, access in enumerate(result.accesses)
+    ]  # fmt: skip
+    total: list[Cell] = ["", "Total wavefronts", None, None, None, result.lower_bound]
+    return segments(Table(heads, [*rows, total + ([plain.total_wavefronts] if plain else [])]).lines(columns))
 
 
 def _letter(n: int) -> str:
@@ -95,13 +94,13 @@ def _families(numbers: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _proof(result: SearchResult) -> list[Line]:
+def _proof(result: SearchResult, columns: int) -> list[Line]:
     """What was tried, and what follows from it."""
     tried = ["plain rows"] * (result.plain is not None) + _families(result.tried)
     block = f" (of a block of {result.threads})" if result.threads else ""
-    lines = _wrapped(f"Tried: {', '.join(tried)}{block}.")
+    lines = _wrapped(f"Tried: {', '.join(tried)}{block}.", columns)
     if refused := _families(result.refused):
-        lines += _wrapped(f"Rejected (would split or misalign a vector): {', '.join(refused)}.")
+        lines += _wrapped(f"Rejected (would split or misalign a vector): {', '.join(refused)}.", columns)
     bound, best, reached = result.lower_bound, result.best.total_wavefronts, len(result.reaching)
     swapped = min((c for c in result.candidates if c.lower_bound < bound), key=lambda c: c.lower_bound, default=None)
     text = f"Lower bound for any layout: {bound} wavefronts. "
@@ -111,9 +110,11 @@ def _proof(result: SearchResult) -> list[Line]:
         text += f"{reached} of {len(result.candidates)} candidates reach it: optimal."
     else:
         text += f"None of {len(result.candidates)} candidates reaches it; the best has {best}."
-    lines += _wrapped(text, SERVED if best <= bound else EXCESS)
+    lines += _wrapped(text, columns, SERVED if best <= bound else EXCESS)
     if swapped is not None and best >= bound:
-        lines += _wrapped(f"If threads changed places, the bound would be {swapped.lower_bound} ({swapped.label}).")
+        lines += _wrapped(
+            f"If threads changed places, the bound would be {swapped.lower_bound} ({swapped.label}).", columns
+        )
     return lines
 
 
@@ -123,24 +124,26 @@ def _alike(result: SearchResult) -> list[list[Candidate]]:
     return [list(group) for _, group in by]
 
 
-def _ranking(result: SearchResult, top: int) -> list[Line]:
+def _ranking(result: SearchResult, top: int, columns: int) -> list[Line]:
     groups = _alike(result)
     first = {group[0].layout.family: n for n, group in reversed(list(enumerate(groups)))}
     chosen = sorted({*range(min(top, len(groups))), *first.values()})
-    shown = [groups[n] for n in chosen]
-    wide = max(len(group[0].label) for group in shown)
-    each = [max(4, *(len(str(g[0].wavefronts[n])) + 1 for g in shown)) for n in range(len(result.accesses))]
-    heads = "".join(f"{_letter(n):>{width}}" for n, width in enumerate(each))
-    lines = [_line(f"rank  {'layout':<{wide}}  equivalent  wavefronts  {heads}  wasted bytes  operations", HEAD)]
-    for before, n, group in zip([-1, *chosen], chosen, shown, strict=False):
+    letters = [_letter(n) for n in range(len(result.accesses))]
+    heads = [
+        number("Rank"), words("Layout"), number("Equivalent"), number("Wavefronts"), *map(number, letters),
+        number("Wasted bytes"), number("Operations"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = []
+    styles: list[Style] = []
+    for before, n in zip([-1, *chosen], chosen, strict=False):
         if n != before + 1:
-            lines.append(_line(" ..."))
-        c = group[0]
-        counts = "".join(f"{w:>{width}}" for w, width in zip(c.wavefronts, each, strict=True))
-        text = f"{c.rank:>4}  {c.label:<{wide}}  {len(group) - 1 or '':>10}  {c.total_wavefronts:>10}  {counts}"
-        text += f"  {c.bytes_lost:>12}  {c.operations:>10}"
-        lines.append(_line(text, SERVED if c.total_wavefronts <= result.lower_bound else PLAIN))
-    return lines
+            rows.append(["...", *[None] * (len(heads) - 1)])
+            styles.append("plain")
+        best, *others = groups[n]
+        alike, counts = len(others) or None, (best.total_wavefronts, *best.wavefronts)
+        rows.append([best.rank, best.label, alike, *counts, best.bytes_lost, best.operations])
+        styles.append("good" if best.total_wavefronts <= result.lower_bound else "plain")
+    return segments(Table(heads, rows, styles).lines(columns))
 
 
 def _code(result: SearchResult) -> list[Line]:
@@ -183,25 +186,6 @@ def svg(result: SearchResult) -> str:
     """The tile before and after as SVG."""
     pictures, piece = _pictures(result)
     return as_svg(result.geometry, pictures, piece)
-
-
-def as_text(result: SearchResult, hardware: str, top: int = 10) -> str:
-    """The report without colour, at most 120 columns wide where labels allow."""
-    lines = report(result, hardware, top)
-    return "\n".join("".join(segment.text for segment in line).rstrip() for line in lines) + "\n"
-
-
-def write(result: SearchResult, hardware: str, top: int, stream: TextIO) -> None:
-    """Write the report: in colour on a terminal, else as `as_text` has it."""
-    if not stream.isatty():
-        stream.write(as_text(result, hardware, top))
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=stream, highlight=False)
-    for line in report(result, hardware, top, console.width):
-        console.print(Text.assemble(*line), no_wrap=True, overflow="ignore", crop=False)
 
 
 def as_json(result: SearchResult, arch: str, overrides: dict[str, object]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
+from gpuemu.base.table import Cell, Table, number, words
 from gpuemu.isa.matrix_descriptor import MODES
 from gpuemu.studies.layout.boxes import Boxes
 from gpuemu.studies.layout.layouts import BlockPadding, Diagonal, Layout, Padding, Plain, Swizzle, VirtualThreads
@@ -113,15 +114,13 @@ def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> lis
 def table(found: list[Row], binary: bool) -> list[str]:
     """The rows as text, addresses in binary too if `binary`."""
     bits = max(row.address.bit_length() for row in found) or 1
-    lines = [
-        f"{'thread':>6}  {'row':>4}  {'column':>6}  {'address':>7}  {'goes to':>7}  {'bank':>4}"
-        + (f"  {'address':<{bits}}    {'goes to':<{bits}}" if binary else "")
-    ]
-    for row in found:
-        text = (
-            f"{row.thread:>6}  {row.row:>4}  {row.column:>6}  {row.plain_address:>7}  {row.address:>7}  {row.bank:>4}"
-        )
-        if binary:
-            text += f"  {row.plain_address:0{bits}b} -> {row.address:0{bits}b}"
-        lines.append(text)
-    return [line.rstrip() for line in lines]
+    heads = [*map(number, ("Thread", "Row", "Column", "Address", "Goes to", "Bank"))]
+    heads += [words("Address, and where it goes, in binary")] if binary else []
+    rows: list[list[Cell]] = [
+        [
+            row.thread, row.row, row.column, row.plain_address, row.address, row.bank,
+            *([f"{row.plain_address:0{bits}b} -> {row.address:0{bits}b}"] if binary else []),
+        ]
+        for row in found
+    ]  # fmt: skip
+    return Table(heads, rows).text(100).splitlines()

@@ -2,12 +2,12 @@
 
 Rows 0 to 3 of 64 halves (128 bytes), plain and under Swizzle<3,3,3>, look like
 
-          plain rows                  Swizzle<3,3,3>
-            0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
-    row 0   0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
-        1   0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
-        2   0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
-        3   0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
+       plain rows                  Swizzle<3,3,3>
+         0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
+    0    0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
+    1    0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
+    2    0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
+    3    0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
 
 A cell is a piece of 16 bytes, which every layout here keeps whole; the number in it is its first bank, the number above
 it its first column. A matrix load takes 16 bytes of each of eight rows, one below the other: without conflict where
@@ -60,13 +60,13 @@ def colour(bank: int, banks: int) -> str:
 
 
 def picture(
-    geometry: BankGeometry, pictures: list[Cells], piece_elements: int, columns: int = 120, rows: int | None = None
+    geometry: BankGeometry, pictures: list[Cells], piece_elements: int, columns: int = 100, rows: int | None = None
 ) -> list[Line]:
     """The first rows of the pictures side by side, or below one another where `columns` are too few."""
     rows = min(period(pictures), MOST_ROWS) if rows is None else rows
     width = max(3, len(str(geometry.banks - 1)) + 1, len(str(piece_elements * (pictures[0].banks.shape[1] - 1))) + 1)
     shown = min(pictures[0].banks.shape[1], MOST_CELLS)
-    margin = len(f"row {rows - 1}") + 1
+    margin = len(str(rows - 1)) + 2
     block = max(width * shown, *(len(p.title) for p in pictures))
     if margin + len(pictures) * (block + GAP) > columns and len(pictures) > 1:
         stacked = [picture(geometry, [p], piece_elements, columns, rows) for p in pictures]
@@ -76,7 +76,7 @@ def picture(
     heads = "".join(f"{n * piece_elements:>{width}}" for n in range(shown)).ljust(block)
     lines.append([Segment(" " * margin + gap.join(heads for _ in pictures), PLAIN)])
     for row in range(rows):
-        line = [Segment(("row " if row == 0 else "    ") + f"{row:>{margin - 5}} ", PLAIN)]
+        line = [Segment(f"{row:>{margin - 2}}  ", PLAIN)]
         for number, p in enumerate(pictures):
             if number:
                 line.append(Segment(" " * (block - width * shown + GAP), PLAIN))

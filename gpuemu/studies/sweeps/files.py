@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
-from gpuemu.base import tables
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.extras import install
+from gpuemu.base.table import Table
 from gpuemu.studies.sweeps.results import Record
 
 EXTRA = f"Install it with {install('sweep')}"
@@ -17,7 +17,7 @@ EXTRA = f"Install it with {install('sweep')}"
 
 def as_csv(found: list[Record]) -> bytes:
     """A header and a line for each record; what a failed point does not have is empty."""
-    return tables.as_csv(found).encode()
+    return Table.of(found).csv().encode()
 
 
 def as_json(found: list[Record]) -> bytes:

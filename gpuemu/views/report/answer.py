@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2
 from typing import Any
 
-from gpuemu.views.answer import waits_for
 from gpuemu.views.result import Result
 from gpuemu.views.source import COLUMNS
+from gpuemu.views.stalls import stall_reason
 
 SHOWN = 3
 _COUNTED = {"conflicts": "excess_wavefronts", "sectors": "excess_sectors"}
@@ -55,8 +55,8 @@ def costs(result: Result, ranking: Ranking, instructions: Sequence[Mapping[str, 
     waited = sorted(((cycles, reason) for reason, cycles in result.stalls.items() if reason != "selected"))[::-1]
     return [
         {
-            "name": reason, "cycles": cycles, "share": cycles / total, "told": f"warps wait for {waits_for(reason)}",
-            "code": "", "row": of_stall(reason),
+            "name": reason, "cycles": cycles, "share": cycles / total,
+            "told": f"a warp {stall_reason(reason).sentence}", "code": "", "row": of_stall(reason),
         }
         for cycles, reason in waited[:SHOWN]
         if cycles

@@ -77,9 +77,9 @@ def at_a_glance(arch: Architecture, share: float) -> str:
     own = [where for name, where in arch.provenance.items() if not name.startswith("chip")]
     if not any(where.status == "measured" for where in own):
         assumed = sum(where.status == "assumed" for where in own) / len(own)
-        said = f"{arch.name}: never measured here, about {5 * round(20 * assumed)}% of its values assumed"
+        said = f"about {5 * round(20 * assumed)}% of the {arch.name} values are assumptions"
     elif share > WORTH_SAYING:
-        said = f"{arch.name}: not all values that matter are known"
+        said = f"some {arch.name} values that matter are not known"
     else:
         return ""
-    return f"{said}; about ±{share:.0%} for that, --sure tells more"
+    return f"±{share:.0%}: {said} (--sure)"

@@ -75,8 +75,8 @@ def ask(*words: str) -> str:
 
 def test_banks_takes_a_swizzle_and_a_wgmma() -> None:
     lanes = ("--lanes", "128*(lane%16) + 16*(lane//16)")
-    assert "wavefronts 4, ideal 4" in ask("banks", "LDSM.4", *lanes, "--swizzle", "128")
-    assert "wavefronts 32, ideal 4" in ask("banks", "LDSM.4", *lanes)
+    assert "4 wavefronts, ideal 4" in ask("banks", "LDSM.4", *lanes, "--swizzle", "128")
+    assert "32 wavefronts, ideal 4. An 8-way bank conflict in every phase." in ask("banks", "LDSM.4", *lanes)
     assert ask("banks", "HGMMA.64x128x16.F32", "--swizzle", "64").startswith("HGMMA.64x128x16.F32: 48 wavefronts, 16")
     assert "a wgmma takes no addresses" in ask("banks", "HGMMA.64x128x16.F32", *lanes)
     assert "found 'HGMMA.F32'" in ask("banks", "HGMMA.F32")

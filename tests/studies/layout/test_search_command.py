@@ -18,6 +18,7 @@ from gpuemu.studies.layout import search_text, tile_picture
 from gpuemu.studies.layout.layouts import Plain, Swizzle
 from gpuemu.studies.layout.search import search
 from gpuemu.studies.layout.tile import Tile
+from gpuemu.views import bank_picture
 
 V5 = [
     "--tile", "16x16:f16", "--access", "2*copy-in", "--access", "ldmatrix.x4", "--access", "ldmatrix.x4.trans",
@@ -49,7 +50,7 @@ def invoke(*arguments: str) -> str:
 def test_the_report_of(name, arguments, golden):
     text = invoke(*arguments)
     golden(f"search_{name}.txt", text)
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_the_sample_in_the_documentation_of_the_picture_is_what_the_code_draws():
@@ -87,15 +88,16 @@ def test_the_svg_shows_pieces_of_the_tile_in_the_colour_of_their_bank_as_far_as_
     assert len({tile_picture.colour(bank, 32) for bank in range(32)}) == 32
 
 
-def test_a_terminal_gets_colours_and_a_file_gets_none(tmp_path):
+def test_a_terminal_gets_colours_and_a_file_gets_none(tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     result = search(BankGeometry(), "64x64:f16", ["copy-in", "ldmatrix.x4"])
     screen = Terminal()
-    search_text.write(result, "sm_89", 3, screen)
-    plain = search_text.as_text(result, "sm_89", 3)
+    monkeypatch.setenv("COLUMNS", "100")
+    bank_picture.write(lambda width: search_text.report(result, "sm_89", 3, width), 100, screen)
+    plain = bank_picture.plain(search_text.report(result, "sm_89", 3))
     unescaped = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert [line.rstrip() for line in unescaped.splitlines()] == plain.splitlines()
     invoke(
