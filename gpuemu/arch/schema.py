@@ -139,7 +139,7 @@ def table(about: str, entry: type[Part], names: re.Pattern[str], right: str, req
 
 @dataclass(frozen=True)
 class Leaf:
-    """A single value: its unit, what it means, and the sentence that says what is right."""
+    """A single value: its unit, what it means, and the sentence that names valid values."""
 
     unit: str
     right: str

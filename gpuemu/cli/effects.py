@@ -27,7 +27,7 @@ Beside = Mapping[str, tuple[str, ...]]
 class Rule:
     """An option, and what it goes with: for each of several parameters its values, or GIVEN or ABSENT.
 
-    Of several such ways one is enough. `right`: what is right, where the rule does not tell.
+    One of several such ways is enough. `right`: what the user should do, where the rule alone does not say.
     """
 
     def __init__(self, option: str, *ways: Beside, right: str = ""):

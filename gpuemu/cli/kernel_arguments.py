@@ -70,7 +70,7 @@ def buffers(arguments: Sequence[Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def parse_argument(text: str) -> Any:
-    """A number, a new NumPy array, or a tuple that is a structure. Raises GpuemuError that says what is right."""
+    """A number, a new NumPy array, or a tuple that is a structure. Raises GpuemuError for any other text."""
     if _WHOLE.fullmatch(text):
         return _whole(text)
     if re.fullmatch(r"[-+]?[0-9]+", text):

@@ -168,7 +168,7 @@ class Device(Protocol):
 
     Work in one stream happens in order; `wait` orders streams by events; the legacy default stream waits for all others
     and they for it. The library sends operations in an order that respects this (a graph's, too, when it is launched),
-    so doing each when it comes is right. Work may also be done later, as long as nobody can tell.
+    so a device may do each at once. It may also do work later, as long as no program can notice.
     """
 
     def chip(self) -> Chip: ...

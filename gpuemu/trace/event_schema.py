@@ -1,4 +1,4 @@
-"""Events as the form of a trace has them: what is right there, and the JSON Schema of it (see `trace.events`)."""
+"""Events as the form of a trace has them: their valid fields, and the JSON Schema (see `trace.events`)."""
 
 from __future__ import annotations
 

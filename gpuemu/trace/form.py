@@ -376,6 +376,6 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["threads"]["propertyNames"] = {"pattern": _KEY_PATTERN}
     schema["properties"]["source"] = _SOURCE_SCHEMA
     schema["$defs"].update(SCHEMA_DEFINITIONS)
-    del schema["properties"]["bulk"]["default"]  # nothing is right only where nothing stands
+    del schema["properties"]["bulk"]["default"]  # null is valid only where the field is absent
     schema["allOf"] = [{"not": {"required": ["bulk", other]}} for other in ("warps", "layout")]
     return schema

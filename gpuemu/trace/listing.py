@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"B(-|0)(-|1)(-|2)(-|3)(-|4)(-|5):R([-0-9]):W([-0-9]):([-Y
 
 
 def parse_control(text: str) -> ControlWord:
-    """The control word written as `B0-----:R-:W1:-:S02`; ValueError says what is right."""
+    """The control word written as `B0-----:R-:W1:-:S02`; ValueError says what it expected."""
     match = _CONTROL.match(text)
     if match is None:
         raise ValueError(RIGHT_CONTROL_WORD)

@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a trace form, in gpuemu's words: field, what was found, what is right."""
+"""Pydantic's complaints about a trace form, in gpuemu's words: the field, its value, and valid values."""
 
 from __future__ import annotations
 

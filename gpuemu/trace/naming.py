@@ -113,7 +113,7 @@ def unshared(trace: Trace) -> Trace:
 def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
     """The naming of the first recording, whose key is the number's value there.
 
-    Three recordings or more of the same kernel are right. Raises GpuemuError where they do not make the same accesses,
+    It takes three recordings or more of the same kernel. Raises GpuemuError where they do not make the same accesses,
     or where the addresses do not grow evenly.
     """
     values, traces = list(recordings), [unshared(t) for t in recordings.values()]

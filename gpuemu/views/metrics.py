@@ -16,7 +16,7 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
 _OPPOSITES = {"<": "at least", "<=": "more than", "==": "not", "!=": "exactly", ">=": "less than", ">": "at most"}
-"""What is right where a condition must not hold."""
+"""The limit that a figure must keep so that a condition does not hold."""
 
 
 def metrics(data: Mapping[str, Any]) -> dict[str, int]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verdict:
-    """`asked` is how it was asked for (`--fail-on cycles>900`, `a.yaml: cycles`), of which `figure`.
+    """`asked` is the request (`--fail-on cycles>900`, `a.yaml: cycles`) about a `figure`.
 
-    `limit` is what is right, in words, `sentence` what was found.
+    `limit` is the limit in words, `sentence` the result.
     """
 
     asked: str

@@ -57,7 +57,7 @@ def test_what_does_not_grow_evenly_gets_no_name() -> None:
     uneven = {33: column(33), 35: column(35), 37: column(39)}
     with pytest.raises(GpuemuError, match="do not grow evenly from 33 to 37"):
         linear("pitch", uneven)
-    with pytest.raises(GpuemuError, match="2 recordings; three or more"):
+    with pytest.raises(GpuemuError, match="found 2 recordings, expected three or more"):
         linear("pitch", {33: column(33), 35: column(35)})
     other = replace(column(35), active=np.zeros_like(column(35).active))
     with pytest.raises(GpuemuError, match="recordings with different accesses"):

@@ -219,7 +219,7 @@ class Copier:
         return error
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
-        """What ends the launch: what was found, and what is right."""
+        """The fault that ends the launch, and what the kernel should do instead."""
         return ExecutionError(self.site.instruction, lane, found, right)
 
 

@@ -152,7 +152,7 @@ def build_program(path: str | Path, arch: str, options: Sequence[str] = ()) -> b
     `options` are as for `compile_cuda`. Raises GpuemuError where there is no nvcc, and with the compiler's errors.
     """
     file = str(path)
-    source = _read(path, "a CUDA source is right")
+    source = _read(path, "Give a CUDA source")
 
     def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return _run(command, file, COMPILATION_S)

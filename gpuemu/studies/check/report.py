@@ -117,7 +117,7 @@ class Report:
             (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)) + and_more(alike))
             for f, *alike in self.groups
         ]  # fmt: skip
-        heads = ("Severity", "Tool", "What happened", "Times", "What is right", "Where")
+        heads = ("Severity", "Tool", "What happened", "Times", "Fix", "Where")
         found = (
             Table([*map(words, heads)], rows).html() if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
         )

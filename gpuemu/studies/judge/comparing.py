@@ -16,7 +16,7 @@ _ROUNDINGS = 2
 def wrong(
     got: Any, before: Any, expected: Any, tolerance: float | None, absolute: float = 0.0
 ) -> dict[str, Any] | None:  # fmt: skip
-    """How an argument differs from what it is to be; None if it is right."""
+    """How an argument differs from the expected values; None if it does not."""
     if not isinstance(got, np.ndarray):
         return None
     got, before, expected = np.asarray(got), np.asarray(before), np.asarray(expected)

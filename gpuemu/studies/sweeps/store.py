@@ -1,8 +1,8 @@
 """The results of sweeps as they come: a file of sqlite3, with a row for each point that is done.
 
-A row's key is a hash of the trace, of every value of the architecture, and of the program, so a row is right wherever
-its key is asked for again, in whatever sweep; a file may hold several. A row that its sum does not fit, on a disk that
-went bad, is left aside. One sweep at a time has the file: another waits, and then finds what is done.
+A row's key is a hash of the trace, of every value of the architecture, and of the program, so a row holds for every
+sweep that asks for its key. A file may hold several sweeps. A row whose checksum is wrong, from a failing disk, is
+ignored. One sweep at a time has the file: another one waits, and then finds its rows.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class _Reader:
         return self._made()
 
     def _expected(self, form: str) -> str:
-        """The next line; `form` is what is right there."""
+        """The next line; `form` describes its format."""
         line = self._cursor.next()
         if line is None:
             self._cursor.refuse("", "the end of the file", f"expected {form} here")

@@ -20,7 +20,7 @@ from gpuemu.views.sure.settling import settled_by
 from gpuemu.views.sure.touched import matters, touched
 
 MODEL_SHARE = 0.05
-"""What nine in ten launches are right within on the H200 whose values are known (docs/accuracy.md)."""
+"""The error that nine in ten launches stay within on the H200, whose values are known (docs/accuracy.md)."""
 MOST = 5
 Again = Callable[[Mapping[str, Any]], int]
 """The cycles of a run with some values replaced, by dotted name."""

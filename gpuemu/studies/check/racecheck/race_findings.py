@@ -197,7 +197,7 @@ class RaceFindings:
         return self._order("__syncwarp() or __syncthreads()" if same_warp else "__syncthreads()", first, second)
 
     def _order(self, barrier: str, first: Entry, second: Entry) -> str:
-        """What is right for two plain accesses that a barrier could order, but for those that no order helps."""
+        """The fix for two plain accesses that a barrier could order. No order helps some of them."""
         if self._race.updates.issuperset((first.instruction.offset, second.instruction.offset)):
             return "an atomic, or a word for each thread: both change the whole word, also by a bit-field"
         if first.does is second.does is Does.WRITE:
