@@ -296,7 +296,7 @@ class Chip(Part):
     l2_kept_kibibytes: int | None = whole("of a launch's data that the next finds; null: all", 0, 1 << 24, "KiB", True)
     l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
     dirty_share: float | None = rate(
-        "of DRAM's time for a write that a line takes as it becomes dirty", "", 0.001, 1.0, True
+        "of DRAM's time for a write that a line takes as it becomes dirty", "writes/line", 0.001, 1.0, True
     )
     l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
     l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")

@@ -107,7 +107,7 @@ def test_lanes_that_read_the_same_bytes_of_lines_take_turns(op, rows_of, wavefro
 
 
 def test_only_copies_read_global_memory():
-    with pytest.raises(gpuemu.GpuemuError, match=r"global_byte_addresses: found some for LDS\.32; only LDGSTS"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"global_byte_addresses: LDS\.32 has some\. Only LDGSTS"):
         gpuemu.shared_access("sm_90", "LDS.32", 4 * LANE, global_byte_addresses=4 * LANE)
     with pytest.raises(gpuemu.GpuemuError, match="global_byte_addresses: found byte address 8 in lane 1"):
         gpuemu.shared_access("sm_90", "LDGSTS.128", 16 * LANE, global_byte_addresses=8 * LANE)

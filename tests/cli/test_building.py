@@ -244,9 +244,9 @@ def test_fragments_have_the_banks_of_each_lanes_words() -> None:
     ("arguments", "found"),
     [
         (("--pitch", "8"), "--pitch: found 8"),
-        (("--pitch", "17"), "an access of 4 bytes needs a multiple of 4"),
+        (("--pitch", "17"), "expected a multiple of 4 of at least 0, for an access of 4 bytes"),
         (("--pitch", "32", "--layout", "Swizzle<1,0,5>"), "expected a layout that keeps 2 elements together"),
-        (("--layout", "pad:8"), "--pitch with the elements of a row is right beside it"),
+        (("--layout", "pad:8"), "Add --pitch with the elements of a row"),
     ],
 )
 def test_banks_of_fragments_refuse_tiles_that_do_not_hold_them(arguments: tuple[str, ...], found: str) -> None:

@@ -245,8 +245,8 @@ def test_code_that_is_not_linked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GpuemuError) as caught:
         decode_function(content, "k")
     assert str(caught.value) == (
-        "<cubin>: _Z1kPi: found code that waits for the addresses of _Z5otheri; a kernel in one piece is "
-        "right: all its functions in one source, compiled without -rdc, or linked"
+        "<cubin>: _Z1kPi: the code is not linked and lacks the addresses of _Z5otheri. Link it, or compile all its "
+        "functions in one source without -rdc."
     )
 
 

@@ -232,7 +232,7 @@ def test_a_tensor_mode_that_the_file_lacks_is_added_to_its_section(tmp_path: Pat
 
 
 def test_a_parameter_of_no_section_is_refused_by_name() -> None:
-    with pytest.raises(GpuemuError, match=r"warp_drive\.speed: found no section 'warp_drive'"):
+    with pytest.raises(GpuemuError, match=r"warp_drive\.speed: no section 'warp_drive'"):
         fitted_text(BASE, [a_fitted(("warp_drive", "speed"), 9.0)], "x")
 
 

@@ -108,7 +108,7 @@ def test_buffers_without_values_come_from_the_command_line() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(gpuemu.GpuemuError, match="one of memcheck, racecheck"):
         gpuemu.check("v5_swizzle", tools=["leakcheck"])
-    with pytest.raises(gpuemu.GpuemuError, match="a trace has its launch in it"):
+    with pytest.raises(gpuemu.GpuemuError, match="a trace contains its launch"):
         CliRunner().invoke(cli, ["check", "v5_swizzle", "--block", "64"], catch_exceptions=False)
 
 
