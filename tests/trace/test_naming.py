@@ -60,7 +60,7 @@ def test_what_does_not_grow_evenly_gets_no_name() -> None:
     with pytest.raises(GpuemuError, match="found 2 recordings, expected three or more"):
         linear("pitch", {33: column(33), 35: column(35)})
     other = replace(column(35), active=np.zeros_like(column(35).active))
-    with pytest.raises(GpuemuError, match="recordings with different accesses"):
+    with pytest.raises(GpuemuError, match="the recordings make different accesses"):
         linear("pitch", {33: column(33), 35: other, 37: column(37)})
 
 
