@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["lanes", "pytester"]
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers
 GOLDEN = Path(__file__).resolve().parent / "golden"
 
 settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

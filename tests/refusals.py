@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gpuemu.base.errors import GpuemuError
 
-_TEMPORARY = re.compile(r"\S*pytest-of-\S+?/pytest-\d+/[^/\s]+/")
+_TEMPORARY = re.compile(r"\S*pytest-of-\S+?/pytest-\d+/(?:popen-gw\d+/)?[^/\s]+/")
 _FOLDER = Path(__file__).resolve().parent / "golden" / "refusals"
 _seen: dict[Path, set[str]] = {}
 """The texts of each golden file that is being written."""

@@ -63,7 +63,7 @@ def check(trace: gpuemu.Trace, arch: Architecture) -> None:
 def views_agree(result: gpuemu.Result) -> None:
     """All of them tell of the same cycles, issues and limits."""
     pages = {
-        (page, form): rendered(result, Wanted(page, form, warps=("all",), to_a_file=True))
+        (page, form): rendered(result, Wanted(page, form, warps=("all",), to_a_file=True, everything=True))
         for page, form in (
             ("summary", "text"), ("summary", "json"), ("summary", "html"), ("summary", "perfetto"), ("source", "csv"),
             ("timeline", "csv"),

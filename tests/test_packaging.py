@@ -71,7 +71,7 @@ def test_an_installed_gpuemu_runs_a_shipped_trace_by_name_from_any_folder(instal
     where = output_of(installed / "python", "-c", "import gpuemu; print(gpuemu.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(installed.parent)
     text = output_of(installed / "gpuemu", "run", "v5_swizzle", "--arch", "sm_89", cwd=tmp_path)
-    assert text.startswith("v5_swizzle on sm_89, code for sm_89\n")
+    assert text.startswith("v5_swizzle on sm_89, RTX 4060 Ti")
     assert "cycles" in text
     assert list(tmp_path.iterdir()) == []
 

@@ -14,6 +14,7 @@ Parsing never fails. What an operand has wrong, such as a register that does not
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +23,7 @@ import numpy as np
 LAST = {"R": 255, "UR": 63, "P": 7, "UP": 7}
 """Of each register file the constant one: RZ, URZ, PT, UPT."""
 _REGISTER = re.compile(r"(UR|R|UP|P)(\d+|(?<=R)Z|(?<=P)T)((?:\.\w+)*)\Z")
+_NAMED = re.compile(r"\b(U?R)(\d+)")
 _DECORATED = re.compile(r"(!?)(-(?!\d|INF|QNAN))?(~?)(\|?)(.*)", re.DOTALL)
 _BRACKETS = re.compile(r"(\w*)((?:\[[^\[\]]*\])+)((?:\.\w+)*)\Z")
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-fA-F]+\Z")
@@ -109,6 +111,11 @@ class Operand:
             described = self.prefix == "desc" and place == 0
             named += [(register, described or register.suffixes[:1] == ("64",)) for register in inside.registers]
         return tuple((register, pair) for register, pair in named if not register.is_constant)
+
+
+def named_registers(operands: Iterable[str]) -> list[tuple[str, int]]:
+    """Every general (R) and uniform (UR) register that operands name, also in addresses: its file and its number."""
+    return [(file, int(number)) for operand in operands for file, number in _NAMED.findall(operand)]
 
 
 def parse_register(text: str) -> Register | None:

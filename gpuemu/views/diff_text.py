@@ -58,7 +58,13 @@ def lines(
     shown = differing(a, b, everything)
     pairs = [(name, a.get(name, 0), b.get(name, 0)) for name in shown]
     rows = [(name, left, right, right - left, right / left if left else None) for name, left, right in pairs]
-    heads = [words("Figure", spills=True), number("A"), number("B"), number("B - A", "+,"), number("B / A", ".3f")]
+    heads = [
+        words("Figure", spills=True),
+        number("A"),
+        number("B"),
+        number("B - A", "+,"),
+        number("B / A", ".3f", leaves=1),
+    ]
     yield from ((style == "strong", line) for style, line in Table(heads, rows).lines(columns))
     if len(shown) == 1 and a == b:
         yield False, "All numbers are equal."

@@ -47,7 +47,7 @@ def test_run_saves_compares_and_prints_emulated_cycles(folder: Path) -> None:
     assert result["notes"][0] == SAVES
     assert result["clock"] == {"path_depends_at": None, "addresses_depend_at": None, "ctas_without_values": []}
     same = forked.gpuemu("run", "k.cu", *ARGUMENTS, "0", "--expect", "1=cycles.npy", cwd=folder)
-    assert (same.status, same.output.splitlines()[1]) == (0, SAVES)
+    assert (same.status, SAVES in same.output.splitlines()) == (0, True)
     np.save(folder / "other.npy", saved + 1)
     other = forked.gpuemu("run", "k.cu", *ARGUMENTS, "0", "--expect", "1=other.npy", cwd=folder)
     assert (other.status, other.output) == (1, "")
@@ -83,7 +83,7 @@ def test_commands_that_execute_once_say_that_they_save_counts(folder: Path, comm
 
 def test_a_trace_that_was_read_says_that_the_kernel_reads_the_clock(folder: Path) -> None:
     forked.gpuemu("trace", "k.cu", *ARGUMENTS, "0", "-o", "read.yaml", cwd=folder)
-    assert forked.gpuemu("run", "read.yaml", cwd=folder).output.splitlines()[1] == "the kernel reads the clock"
+    assert "the kernel reads the clock" in forked.gpuemu("run", "read.yaml", cwd=folder).output.splitlines()
     assert gpuemu.run(folder / "read.yaml", clocks=True).clocks is None
 
 

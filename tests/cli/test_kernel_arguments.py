@@ -119,7 +119,7 @@ def test_a_structure_goes_to_its_kernel_and_its_buffers_come_back(source: str) -
         "--expect 0.0=out.npy: all 64 numbers are the same; gpuemu check looks for races\n",
     )
     ran = run(source, "--kernel", "fields", "--arg", "struct:zeros:f32:64,i32:40")
-    assert "argument 0: a structure of 16 bytes" in str(ran.exception)
+    assert "argument 0: found a structure of 16 bytes" in str(ran.exception)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", '{"n": 64}', "[" * 5000])

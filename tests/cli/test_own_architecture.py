@@ -38,7 +38,7 @@ def said(folder: Path, *words: str) -> str:
 
 def test_code_for_a_chip_without_a_file_runs_on_a_file_of_ones_own(folder: Path) -> None:
     """What a notice looks up for itself does not stop the run."""
-    assert said(folder, "run", "k.yaml", "--arch", "own.yaml").startswith("v2_shared_memory on own, code for sm_87\n")
+    assert said(folder, "run", "k.yaml", "--arch", "own.yaml").startswith("v2_shared_memory on own, Orin\n")
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_wrong_operands_are_refused_with_file_and_place(sass: str, found: str, r
         gpuemu.run(trace.build(), gpuemu.load_arch("sm_90"))
     (problem,) = caught.value.problems
     assert (problem.file, problem.field, problem.found) == ("<builder>", "code at 0x0000", found)
-    assert problem.right.startswith(right)
+    assert problem.right.startswith(f"expected {right}")
 
 
 def test_right_operands_have_no_mistake() -> None:

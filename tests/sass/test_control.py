@@ -213,7 +213,7 @@ def test_a_replay_counts_only_those_who_arrive(tmp_path):
 
 
 def test_a_barrier_that_counts_more_threads_than_come_is_refused():
-    with pytest.raises(ExecutionError, match="barrier 1 with 64 threads arrived for ever"):
+    with pytest.raises(ExecutionError, match="a wait forever at barrier 1 with 64 threads arrived"):
         run("BAR.SYNC 0x1, 0x80\nEXIT")
 
 

@@ -117,7 +117,7 @@ def test_lanes_at_collective_warpsyncs_meet_from_two_places() -> None:
 
 def test_lanes_at_two_plain_warpsyncs_wait_for_ever() -> None:
     sass = SECOND + "WARPSYNC.ALL\nNOP\nNOP\nNOP\nWARPSYNC.ALL\nEXIT\n"
-    with pytest.raises(ExecutionError, match="lanes that wait for others for ever") as caught:
+    with pytest.raises(ExecutionError, match="lanes that wait forever for others") as caught:
         execute_cta(sass)
     places = [(i.offset, np.flatnonzero(lanes[:32]).tolist()) for i, lanes in caught.value.stuck]
     assert places == [(0x40, [0, 1]), (0x80, list(range(2, 32)))]
@@ -127,9 +127,9 @@ def test_lanes_that_wait_for_ever_are_named_where_they_wait_though_another_warp_
     # Odd lanes of warp 0 wait at the second WARPSYNC for the even ones, these at the first for them; warp 1 exits.
     sass = "S2R R2, SR_TID.X\nISETP.GE.AND P1, PT, R2, 0x20, PT\n@P1 EXIT\nS2R R1, SR_LANEID\n" + ODD
     sass += "WARPSYNC.ALL\n@P0 BRA 0x90\nWARPSYNC.ALL\nEXIT\nWARPSYNC.ALL\nEXIT\n"
-    with pytest.raises(ExecutionError, match="lanes that wait for others for ever") as caught:
+    with pytest.raises(ExecutionError, match="lanes that wait forever for others") as caught:
         execute_cta(sass)
-    assert (caught.value.lane, caught.value.right) == (0, "all of them must come")
+    assert (caught.value.lane, caught.value.right) == (0, "expected all of them to arrive")
     assert caught.value.instruction.offset == 0x70
     assert [(i.offset, np.flatnonzero(lanes).tolist()) for i, lanes in caught.value.stuck] == [
         (0x70, list(range(0, 32, 2))), (0x90, list(range(1, 32, 2))),

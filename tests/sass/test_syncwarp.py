@@ -41,7 +41,7 @@ def test_a_warp_goes_on_or_hangs_as_on_an_h200(name: tuple[int, int]) -> None:
     arguments = [np.zeros(96, np.int64), values, np.zeros(1, np.int32), 0]
     kernel = f"_Z1kILi{name[0]}ELi{name[1]}EEvPxPiPVii"
     if measured is None:
-        with pytest.raises(gpuemu.GpuemuError, match="for ever"):
+        with pytest.raises(gpuemu.GpuemuError, match="forever"):
             gpuemu.trace_kernel(cubin(), kernel, 1, 32, 0, arguments)
         return
     gpuemu.trace_kernel(cubin(), kernel, 1, 32, 0, arguments)

@@ -100,7 +100,7 @@ def test_nvrtc_errors_are_all_shown_with_file_and_line(kernel_sources: Path) -> 
     first, second = caught.value.problems
     assert (first.file, first.line) == (str(path), 2)
     assert first.found == 'identifier "missing_name" is undefined'
-    assert (second.line, second.found) == (4, 'error: expected a ";"')
+    assert (second.line, second.found) == (4, 'expected a ";"')
 
 
 def test_nvrtc_finds_headers_beside_the_source_and_takes_options(tmp_path: Path) -> None:

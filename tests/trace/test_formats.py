@@ -37,5 +37,5 @@ def test_a_form_that_is_registered_is_read_and_written(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_toy")
 def test_what_such_a_form_has_no_room_for_is_refused_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "k.toy").write_text("k")
-    with pytest.raises(gpuemu.GpuemuError, match="a toy's trace has no numbers to change"):
+    with pytest.raises(gpuemu.GpuemuError, match="A toy's trace has no numbers to change"):
         gpuemu.load_trace(tmp_path / "k.toy", layout={"pitch": 33})

@@ -28,7 +28,10 @@ extern "C" __global__ void shift(const float *from, float *to, long long *apart)
 
 def test_without_the_wheel_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(gpuemu.GpuemuError, match=r'no module named triton; pip install "\.\[triton\]" in a clone'):
+    with pytest.raises(
+        gpuemu.GpuemuError,
+        match=r'no module named triton\. On Linux, install it with pip install "\.\[triton\]" in a clone',
+    ):
         check_triton()
 
 

@@ -101,6 +101,7 @@ def test_the_commands_of_the_suite_s_page_are_understood() -> None:
         "sequences",
         "grids",
         "hopper",
+        "continuity",
     }
     for command in set(commands):
         with pytest.raises(SystemExit) as done:

@@ -55,7 +55,7 @@ def test_pages_of_the_profiler_become_rows(tmp_path: Path) -> None:
         256,
     )
     counted.write_text(head)
-    with pytest.raises(ValueError, match="0 launches; a multiple"):
+    with pytest.raises(ValueError, match="417 and 0 launches, expected a multiple"):
         records.rows(timed, counted)
 
 

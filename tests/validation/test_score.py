@@ -95,14 +95,14 @@ def test_a_tool_that_is_not_installed_is_said_once_and_no_kernels_failure(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def trace_of(*_: object) -> None:
-        raise extras.missing("nvdisasm", "the extra brings it")
+        raise extras.missing("nvdisasm", "Install the extra")
 
     monkeypatch.setattr(replay, "trace_of", trace_of)
     monkeypatch.setattr(records, "DATA", folder.parent)
     assert main(["score", "--gpu", folder.name, "--jobs", "1"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.strip().splitlines()[-1] == "error: nvdisasm: not installed; the extra brings it"
+    assert printed.err.strip().splitlines()[-1] == "error: nvdisasm: not installed. Install the extra."
 
 
 def test_a_kernel_that_the_emulator_refuses_is_a_failure_and_not_left_out(tmp_path: Path, folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.isa.opcodes import Kind
+from gpuemu.isa.operands import named_registers
 from gpuemu.sass.compiled import loading
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
@@ -127,8 +128,8 @@ class Bridge:
         ):  # fmt: skip
             self._state[column] = value
         used = {"R": 0, "UR": 0}
-        for file, number in re.findall(r"\b(U?R)(\d+)", " ".join(" ".join(i.operands) for i in environment.code)):
-            used[file] = max(used[file], int(number) + _MOST_REGISTERS)
+        for file, number in named_registers(operand for i in environment.code for operand in i.operands):
+            used[file] = max(used[file], number + _MOST_REGISTERS)
         self._state[REGISTER_ROWS], self._state[UNIFORM_ROWS] = min(used["R"], RZ), min(used["UR"], URZ)
         if any(i.mnemonic in _TO_LOCAL for i in environment.code):
             self._state[LOCAL_USED] = memory.local_pitch * lanes.count

@@ -116,11 +116,12 @@ def _touched(content: bytes, file: str) -> RefusedError:
 
 
 def remove(folder: str) -> None:
-    """Remove a folder, also what its owner may not look into."""
+    """Remove a folder, and with it folders that their owner may not look into. What lies around it stays as it is."""
 
     def again(function: Any, path: str, _: object) -> None:
         with suppress(OSError):
-            os.chmod(Path(path).parent, 0o700)
+            if Path(path) != Path(folder):
+                os.chmod(Path(path).parent, 0o700)
             if not os.path.islink(path):
                 os.chmod(path, 0o700)
             function(path)

@@ -73,7 +73,7 @@ class Store:
             raise self._refused(error) from None
 
     def _refused(self, error: Exception) -> GpuemuError:
-        found, right = str(error), "expected a file that can be written"
+        found, right = str(error), "Choose a file that can be written"
         if any(words in found for words in ("not a database", "malformed", "no such")):
             found, right = "something else than results of a sweep, or a damaged file", _RIGHT
         return GpuemuError.one(str(self._path), None, "", found, right)

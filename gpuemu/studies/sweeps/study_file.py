@@ -123,6 +123,10 @@ class _Reader:
             return ()
         points = content["points"]
         if not isinstance(points, list) or not points:
-            self._refuse(("points",), strict_yaml.describe(points), f"expected a list of points, each {_NAMES}")
+            self._refuse(
+                ("points",),
+                strict_yaml.describe(points),
+                f"expected a list of points, each {_NAMES.removeprefix('expected ')}",
+            )
             return ()
         return tuple(self._settings(("points", n), point) for n, point in enumerate(points))

@@ -109,7 +109,7 @@ def judged(problem: Path, source: str, **words: Any) -> dict[str, Any]:
         ("reads the clock", "cheats", "k reads a clock"),
         ("races", "faulty", ""),
         ("reads what was there", "faulty", ""),
-        ("never ends", "faulty", "a wait for ever"),
+        ("never ends", "faulty", "a wait forever"),
         ("is no CUDA", "refused", ""),
         ("says a grid of many digits", "refused", "// launch"),
     ],
@@ -242,7 +242,7 @@ def test_code_for_another_chip_and_with_too_few_registers_is_refused(problem: Pa
     at = content.index(b"\x04\x2f\x08\x00") + 8  # EIATTR_REGCOUNT: a symbol, and the count
     cubin.write_bytes(content[:at] + b"\1\0\0\0" + content[at + 4 :])
     found = gpuemu.judge(cubin, problem, "sm_89")
-    assert (found["verdict"], "says that it has 1 of them" in found["reason"]) == ("refused", True), found["reason"]
+    assert (found["verdict"], "says that it has 1 registers" in found["reason"]) == ("refused", True), found["reason"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes with names")
@@ -321,8 +321,8 @@ def test_results_are_told_in_order_and_as_they_come(problem: Path) -> None:
     ("text", "message"),
     [
         ("x = 1", "inputs: no such function"),
-        ("def inputs(rng): return []", "reference: found no such function"),
-        ("def inputs(rng): return [][1]\ndef reference(): pass", "inputs: found IndexError"),
+        ("def inputs(rng): return []", "reference: no such function. Define"),
+        ("def inputs(rng): return [][1]\ndef reference(): pass", "inputs: IndexError: list index out of range"),
         ("import nothing_of_that_name", "ModuleNotFoundError"),
     ],
 )

@@ -127,7 +127,10 @@ def test_only_rows_that_are_shown_are_drawn_and_the_rest_is_said():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tile", "16x16", "--access", "copy-in"], "gpuemu search: tile: found '16x16'; ROWSxCOLUMNS:ELEMENT"),
+        (
+            ["--tile", "16x16", "--access", "copy-in"],
+            "gpuemu search: tile: found '16x16', expected ROWSxCOLUMNS:ELEMENT",
+        ),
         (
             ["--tile", "16x16:f16", "--access", "copyin"],
             "gpuemu search: access: 'copyin'. Did you mean 'copy-in'?",

@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_refused_with_the_reason_and_does_not_execute(
     found = ranked([hungry, *TAKES_ALL, "--arch", "sm_80", "--again"])
     assert [row["values"]["KIB"] for row in found["rows"]] == [120]
     assert [one["values"]["KIB"] for one in found["refused"]] == [200, 300]
-    assert "204800 bytes of shared memory" in found["refused"][0]["reason"]
+    assert "204800 bytes of static and dynamic shared memory" in found["refused"][0]["reason"]
     assert len(timed) == 1
 
 
@@ -182,7 +182,7 @@ def test_when_every_chip_refuses_every_configuration_the_reasons_are_an_error(fo
     assert (found.exit_code, found.stdout) == (2, "")
     said = found.stderr.splitlines()
     assert said[0] == "error: no configuration runs on RTX 4090 or L4: 3 of 3 refused"
-    assert re.fullmatch(r"  KIB=120: .*122880 bytes of shared memory.*", said[1])
+    assert re.fullmatch(r"  KIB=120: .*122880 bytes of static and dynamic shared memory.*", said[1])
     assert len(said) == 4
 
 
@@ -268,7 +268,7 @@ def test_chips_are_side_by_side_and_code_for_another_is_refused(transpose: Path)
     assert found.rows[0].nanoseconds < found.rows[1].nanoseconds
     assert found.refused[0].reason == "code for sm_89, which H100 (sm_90) does not run"
     assert found.best.label == "padded"
-    with pytest.raises(gpuemu.GpuemuError, match="no configuration that H100 runs"):
+    with pytest.raises(gpuemu.GpuemuError, match="no configuration runs on H100"):
         _ = gpuemu.rank([one], chips="H100", jobs=1).best
     text = "\n".join(line for _, line in lines(found))
     assert re.search(r"^Portability +on RTX 4090 +on RTX 4060 Ti +on H100$", text, re.MULTILINE)

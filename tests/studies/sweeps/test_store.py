@@ -68,7 +68,8 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(path: Path, refused) 
     kept = path.read_bytes()
     assert refused(read, path) == [found]
     assert path.read_bytes() == kept
-    for wrong in (path.parent, path.parent / "missing" / "store"):
+    (path.parent / "folder").mkdir()
+    for wrong in (path.parent / "folder", path.parent / "missing" / "store"):
         assert refused(read, wrong) == [f"{wrong}: unable to open database file"]
 
 

@@ -64,7 +64,16 @@ def sweep(tmp_path: Path) -> Sweep:
     return sweep
 
 
-ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p), "COLUMNS": "80"}
+AT_ONCE = """
+import sys
+from gpuemu.cli import progress
+from gpuemu.cli.main import main
+progress.AFTER_SECONDS = 0.0
+sys.argv[1:] = ["sweep", *sys.argv[1:]]
+main()
+"""
+"""The command with a bar from the start, however short the work."""
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p), "COLUMNS": "120"}
 
 
 def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path, golden: Golden) -> None:
@@ -87,7 +96,7 @@ def test_a_larger_grid_runs_only_what_is_new(sweep: Sweep, tmp_path: Path) -> No
 
 
 def test_the_help_teaches(sweep: Sweep, golden: Golden) -> None:
-    ran = sweep("--help")
+    ran = sweep("--help", COLUMNS="80")
     golden("sweep_help.txt", ran.output)
 
 
@@ -211,8 +220,8 @@ def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str,
     master, slave = os.openpty()
     arguments = (slow_trace, "--vary", "shared_memory.latency_cycles=20..49", "--no-store", "--format", "csv")
     running = subprocess.Popen(
-        command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT, "TERM": "xterm"}, stdout=subprocess.PIPE,
-        stderr=slave,
+        [sys.executable, "-c", AT_ONCE, *arguments], cwd=tmp_path, env={**os.environ, **ENVIRONMENT, "TERM": "xterm"},
+        stdout=subprocess.PIPE, stderr=slave,
     )  # fmt: skip
     os.close(slave)
     heard = b""
@@ -227,7 +236,7 @@ def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str,
     assert running.returncode == 0
     assert output.count(b"\n") == 31
     assert b"\x1b" not in output
-    assert b"points" in heard
+    assert b"running points" in heard
     assert b"/30" in heard
     assert heard.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))  # the line is wiped
 
