@@ -222,7 +222,7 @@ def run_of(arguments: list[str], terminal: bool) -> tuple[bytes, bytes]:
     """Standard output and standard error of a run whose standard error is a terminal, or is not."""
     command = [sys.executable, "-c", RUN, *arguments]
     if not terminal:
-        done = subprocess.run(command, capture_output=True, check=True)
+        done = subprocess.run(command, capture_output=True, check=True, env=os.environ | {"COLUMNS": "120"})
         return done.stdout, done.stderr
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"}

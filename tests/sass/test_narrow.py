@@ -451,5 +451,5 @@ def test_a_kernel_of_packed_floats_with_scales_runs_from_its_source(tmp_path: Pa
     left = values("E2M1", a) * scale("UE4M3", scales_a).repeat(16, axis=1)
     assert np.array_equal(d, left @ (values("E2M1", b) * scale("UE4M3", scales_b).repeat(16, axis=1).T))
     assert gpuemu.run(trace, "sm_120").cycles > 0
-    with pytest.raises(gpuemu.GpuemuError, match="--nvcc-flag -arch=sm_120a may be right"):
+    with pytest.raises(gpuemu.GpuemuError, match="Try --nvcc-flag -arch=sm_120a"):
         gpuemu.trace_kernel(path, "product", **given)

@@ -140,7 +140,7 @@ def test_an_unknown_form_is_refused_with_the_nearest_ones() -> None:
     with pytest.raises(GpuemuError) as refused:
         assemble(code[1:], one_unit, "mine.yaml")
     unknown, bare = refused.value.problems
-    assert str(unknown).startswith("mine.yaml:8: code: found 'IADD3 R1, R2, R3, -|R4|', a form that no known code has")
+    assert str(unknown).startswith("mine.yaml:8: code: 'IADD3 R1, R2, R3, -|R4|', a form that no known code has")
     assert "found 'NOP'" in str(bare)
 
 

@@ -65,7 +65,7 @@ def _word(instruction: Instruction, forms: Forms) -> int | tuple[str, str]:
             form = forms.find(name)
         except UnknownFormError as error:
             nearest = "; ".join(f"'{known}'" for known in error.nearest) or "none"
-            return f"'{text}', a form that no known code has", f"the nearest known: {nearest}"
+            return f"'{text}', a form that no known code has", f"The nearest known ones are {nearest}"
         word = form.filled(operands)
         reuse = _reuse_flags(text, form, operands)
         if reuse and yields(instruction.control):
