@@ -5,7 +5,7 @@ thread beside it asks ten times a second, or once a minute.
 
     executing  ━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━━━  3/8 CTAs  1,203,402 warp instructions  0:00:04
     replaying  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  1,203,402 of 1,600,000 warp instructions  0:00:02
-    running without  ━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  40/72 runs  0:00:21
+    simulating causes  ━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━  40/72 runs  0:00:21
     compiling the engine, once for all runs  ━━━━━━━━━━  35 s
 """
 

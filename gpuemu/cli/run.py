@@ -163,7 +163,7 @@ def _ranking(
     """What each cause of a run costs, as rows of the report's table."""
     from gpuemu.studies.why.api import why
 
-    with ProgressBar("running without", runs=1) as bar:
+    with ProgressBar("simulating causes", runs=1) as bar:
         words = command_words(trace, arch_name, settings, launch)
         answer = why(result.trace, result.arch, progress=bar.count_runs, command=words)
     return answer.records()

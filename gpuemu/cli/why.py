@@ -60,7 +60,7 @@ def why(
 
     options = LaunchOptions(**launch)
     loaded, arch = loaded_trace(trace, arch_name, settings, options)
-    with ProgressBar("running without", runs=1) as bar:
+    with ProgressBar("simulating causes", runs=1) as bar:
         answer = answer_of(
             loaded, arch, by=by, only=only, everything=everything, pairs=PAIRED if pairs else 0, jobs=jobs,
             progress=bar.count_runs, command=command_words(trace, arch_name, settings, options),
@@ -69,7 +69,7 @@ def why(
         written = json.dumps(views.as_data(answer), indent=2) + "\n"
     elif form == "csv":
         written = views.as_csv(answer)
-        tell_notes(answer.notes)
+        tell_notes(answer.told)
     else:
         columns = columns_of(views.WIDTH, output is not None)
         written = styled(views.lines(answer, everything, columns), colour=output is None)

@@ -71,7 +71,8 @@ class Pair:
 class Answer:
     """What each cause costs. `left_out`: causes that were not run, with the reason; `notes`: those of the run.
 
-    `waits`: which mbarriers waited for what.
+    `waits`: which mbarriers waited for what. `chip`: the product. `share`: which share of the launch the cycles are,
+    "" if all of it.
     """
 
     kernel: str
@@ -83,6 +84,13 @@ class Answer:
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
     waits: Waits = field(default_factory=Waits)
+    chip: str = ""
+    share: str = ""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The share of the launch, if it is not all of it, and the notes."""
+        return (*([f"{self.cycles:,} SM cycles{self.share}"] if self.share else []), *self.notes)
 
     @property
     def gaining(self) -> list[Row]:
@@ -91,7 +99,7 @@ class Answer:
 
     def __repr__(self) -> str:
         best = f", most for {self.rows[0].cause.name}: {self.rows[0].gained}" if self.rows else ""
-        told = "".join(f"; {note}" for note in self.notes)
+        told = "".join(f"; {note}" for note in self.told)
         return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}{told}>"
 
     def records(self) -> list[dict[str, str | int]]:
@@ -102,6 +110,7 @@ class Answer:
                 "Of the run": f"{row.gained / self.cycles if self.cycles else 0:.1%}",
                 "Without": row.cause.name,
                 "Rule": row.cause.rule,
+                "Simulated change": row.cause.simulated,
                 "What to do": row.cause.advice,
                 "Again": row.repeat,
                 "Code": row.cause.code,
@@ -112,12 +121,18 @@ class Answer:
 
     def _repr_html_(self) -> str:
         rows = [
-            (row.cause.name, row.gained, Bar(row.gained / max(1, self.cycles)), row.cause.advice)
+            (c.title or c.name, row.gained, Bar(row.gained / max(1, self.cycles)), c.simulated, c.advice)
             for row in self.gaining
+            if (c := row.cause)
         ]
         head = f"{self.kernel} on {self.arch}: {self.cycles:,} cycles"
-        told = "".join(map(paragraph, self.notes))
-        columns = [words("Without"), number("Cycles gained"), words("Of the run"), words("What to do")]
+        told = "".join(map(paragraph, self.told))
+        columns = [
+            words("Cause"),
+            number("Saved"),
+            words("Of the run"),
+            *map(words, ("Simulated change", "What to try")),
+        ]
         return paragraph(head, strong=True) + told + Table(columns, rows).html()
 
 
@@ -227,7 +242,8 @@ def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: lis
     cycles = Timing(base.trace, base.arch).result(edit).cycles
     first = chosen[0]
     if len(chosen) > 1:
-        first = Cause(" + ".join(wanted), "", "; ".join(c.advice for c in chosen), edit)
+        simulated, advice = ("; ".join(filter(None, (getattr(c, n) for c in chosen))) for n in ("simulated", "advice"))
+        first = Cause(" + ".join(wanted), "", simulated, advice, edit, title=" + ".join(c.title for c in chosen))
     return _answer(base, [Row(first, cycles, base.cycles - cycles, repeats(given, chosen))], [], [])
 
 
@@ -241,38 +257,39 @@ def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tup
         tuple(rows),
         tuple(pairs),
         tuple(left_out),
-        (*of_launch(base.cycles, base.grid), *base.notes),
+        (*limit_of_launch(base.grid), *base.notes),
         waits_of(base),
+        base.arch.chip,
+        share_of_launch(base.cycles, base.grid),
     )
 
 
-def of_launch(cycles: int, grid: GridCounts) -> Iterator[str]:
-    """In a sentence what the SM's cycles are of the launch, where it takes longer or the chip limits it.
+def share_of_launch(cycles: int, grid: GridCounts) -> str:
+    """The end of a sentence about an SM's cycles: which share of the launch they are, "" where they are all of it.
 
-    The timed CTAs may be some of those of an SM: then what all of them take alone is told, too.
+    Where an SM has more CTAs than are timed, the cycles that all of them take alone count.
     """
     whole = grid.whole
-    if whole is None:
-        return
-    limited = "" if whole.limited_by in (ALONE, TOO_FEW) else f", limited by {whole.limited_by}"
-    held = ""
-    if whole.limited_by in _BEYOND_THE_SM:
-        held = f"; {whole.limited_by} alone takes {whole.limits[whole.limited_by]:,}, which no cause here makes less"
-    if whole.elapsed <= cycles:
-        if limited:
-            yield f"the launch is{limited[1:]}; the causes gain cycles of one SM{held}"
-        return
-    told = f"the launch takes {whole.elapsed:,} cycles{limited}: "
+    if whole is None or whole.elapsed <= cycles:
+        return ""
+    launch = f"of the {whole.elapsed:,}-cycle launch"
     if grid.timed_ctas >= grid.most_ctas:
-        share = f"{cycles / whole.elapsed:.0%}"
-        yield f"{told}the {cycles:,} of one SM, of which the causes gain, are {share} of them{held}"
-        return
+        return f", which are {cycles / whole.elapsed:.0%} {launch}"
     alone = whole.limits.get(ALONE, cycles)
-    yield (
-        f"{told}alone, the {grid.most_ctas:,} CTAs of the SM with the most take {alone:,}, {alone / whole.elapsed:.0%} "
-        f"of them; the {cycles:,} of which the causes gain are of the {grid.timed_ctas:,} timed, and the others gain "
-        f"alike{held}"
-    )
+    all_ctas = f"All {grid.most_ctas:,} take {alone:,} cycles, {alone / whole.elapsed:.0%} {launch}, and save alike"
+    return f" for {grid.timed_ctas:,} of the {grid.most_ctas:,} CTAs on the SM. {all_ctas}"
+
+
+def limit_of_launch(grid: GridCounts) -> Iterator[str]:
+    """A sentence about the unit that limits the whole launch, if it is no SM."""
+    whole = grid.whole
+    if whole is None or whole.limited_by in (ALONE, TOO_FEW):
+        return
+    if whole.limited_by in _BEYOND_THE_SM:
+        alone = f"which alone takes {whole.limits[whole.limited_by]:,} cycles. No cause here reduces that"
+        yield f"The launch is limited by {whole.limited_by}, {alone}."
+    else:
+        yield f"The launch is limited by {whole.limited_by}. The causes save cycles of one SM."
 
 
 def _command(trace: Trace, arch: Architecture) -> list[str]:

@@ -23,17 +23,25 @@ LEAST_SHARE = 0.01
 class Cause:
     """Something that may cost cycles.
 
-    `rule`: the profiler's name for it, "" where it has none. `advice`: what to do. `light`: why it cannot gain, ""
-    where it may. `code`: the layout as C++, where it is one. `weight`: excess wavefronts or sectors.
+    `rule`: the profiler's name for it, "" where it has none. `simulated`: the change that the simulation makes.
+    `advice`: a change of the source to try, "" where there is none. `light`: why it cannot gain, "" where it may.
+    `code`: the layout as C++, where it is one. `weight`: excess wavefronts or sectors. `title`: what people read.
     """
 
     name: str
     rule: str
+    simulated: str
     advice: str
     edit: Edit
     light: str = ""
     code: str = ""
     weight: int = 0
+    title: str = ""
+
+    @property
+    def place(self) -> str:
+        """The source line, instruction or byte that the name has, "" for causes of the whole run."""
+        return self.name.partition("@")[2]
 
 
 def access_causes(result: Result, by_line: bool) -> list[Cause]:
@@ -45,17 +53,18 @@ def access_causes(result: Result, by_line: bool) -> list[Cause]:
         members = [cause for cause in found if cause.name.startswith(f"{name}@")]
         if len(members) > 1:
             count = sum(of.values())
-            advice = f"all of them, {count} excess {_UNITS[name]}: {_DO[name]}"
             indices = frozenset(of)
             edit = Edit(wavefronts=indices) if name == "conflicts" else Edit(sectors=indices)
-            found.append(Cause(name, _rule(program, name, indices), advice, edit))
+            simulated = f"{count:,} fewer {_UNITS[name]}"
+            found.append(Cause(name, _rule(program, name, indices), simulated, _DO[name], edit, title=_TITLES[name]))
     return found
 
 
 _UNITS = {"conflicts": "wavefronts", "sectors": "sectors"}
+_TITLES = {"conflicts": "Bank conflicts", "sectors": "Uncoalesced accesses"}
 _DO = {
-    "conflicts": "pad or swizzle the tile so that the lanes of a phase are in different banks",
-    "sectors": "let neighbouring lanes access neighbouring words, by way of shared memory if need be",
+    "conflicts": "pad or swizzle the tile",
+    "sectors": "let neighboring lanes access neighboring words",
 }
 
 
@@ -91,11 +100,12 @@ def _each(program: Program, of: dict[int, int], name: str, by_line: bool) -> Ite
         places.setdefault(place, []).append(index)
     for place, indices in places.items():
         count = sum(of[index] for index in indices)
-        what = program.code[indices[0]].opcode if len(indices) == 1 else f"{len(indices)} instructions"
-        advice = f"{what}, {count} excess {_UNITS[name]}: {_DO[name]}"
         chosen = frozenset(indices)
         edit = Edit(wavefronts=chosen) if name == "conflicts" else Edit(sectors=chosen)
-        yield Cause(f"{name}@{place}", _rule(program, name, chosen), advice, edit, weight=count)
+        rule, simulated = _rule(program, name, chosen), f"{count:,} fewer {_UNITS[name]}"
+        yield Cause(
+            f"{name}@{place}", rule, simulated, _DO[name], edit, weight=count, title=f"{_TITLES[name]}, {place}"
+        )  # fmt: skip
 
 
 def _rule(program: Program, name: str, indices: frozenset[int]) -> str:
@@ -112,24 +122,37 @@ def program_causes(result: Result) -> list[Cause]:
     program = result.program
     limits = program.residency_limits
     limit = min(limits, key=lambda name: limits[name])
+    resident = f"all {program.ctas} timed CTAs resident"
     return [
         Cause(
-            "stall.barrier", stall_rule("barrier"),
-            "who comes to a barrier goes on: give the warps equal work between barriers, or fewer barriers",
-            Edit(barriers_open=True), light(result, "barrier"),
+            "stall.barrier", stall_rule("barrier"), "barriers never wait",
+            "balance the work between them", Edit(barriers_open=True), light(result, "barrier"),
+            title=stall_title("barrier"),
         ),
         Cause(
-            "stall.wait", stall_rule("wait"),
-            "no stall counts: more independent instructions between each result and its use, or more warps",
-            Edit(no_stall_counts=True), light(result, "wait"),
+            "stall.wait", stall_rule("wait"), "no fixed latencies",
+            "interleave independent work",
+            Edit(no_stall_counts=True), light(result, "wait"), title=stall_title("wait"),
         ),
         Cause(
-            "occupancy", "Theoretical Occupancy",
-            f"all {program.ctas} timed CTAs at once, as warps allow: {program.resident_ctas} fit, limited by {limit}",
+            "occupancy", "Theoretical Occupancy", resident, _LESS[limit],
             Edit(all_resident=True),
-            "" if program.ctas > program.resident_ctas else "all timed CTAs are on the SM at once",
+            "" if program.ctas > program.resident_ctas else "all timed CTAs are on the SM at once", title="Occupancy",
         ),
     ]  # fmt: skip
+
+
+_LESS = {
+    "warps": "", "CTAs": "use larger CTAs", "registers": "use fewer registers",
+    "shared memory": "use less shared memory",
+}  # fmt: skip
+"""What makes room for more CTAs, by the limit of their number."""
+
+
+def stall_title(reason: str) -> str:
+    """The name of a stall reason's row."""
+    title = reason.replace("_", " ").title().removesuffix(" Stall")
+    return f"{title.replace('Imc', 'IMC').replace('Mio', 'MIO').replace('Gmma', 'GMMA')} stalls"
 
 
 def stall_rule(reason: str) -> str:

@@ -15,7 +15,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import indexes_constants
 from gpuemu.program.program import Op, Program
 from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit, is_of_sm
-from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule
+from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule, stall_title
 from gpuemu.studies.why.edits import Edit
 from gpuemu.studies.why.stages import rings_of
 from gpuemu.views import resources
@@ -146,34 +146,36 @@ def stall_causes(result: Result) -> list[Cause]:
     intervals = sorted({f"{name}.issue_interval_cycles" for _, name in _executed(result.program)})
     banks = values.times(["register_file.banks"], 2) if values.flat["register_file.banks"] < 8 else Edit()
     made = (
-        ("long_scoreboard", values.at_most(beyond),
-         "global memory answers at once: ask earlier, for more at a time, or from more warps"),
-        ("short_scoreboard", values.at_most(near),
-         "shared memory, shuffles and special units answer at once: ask earlier, or with fewer, wider accesses"),
-        ("mio_throttle", values.endless(_QUEUES),
-         "endless queues: fewer and wider memory instructions, arithmetic between them"),
-        ("math_pipe_throttle", values.at_most(dict.fromkeys(intervals, 1)),
-         "every pipe takes an instruction a cycle: spread the work over pipes"),
-        ("dispatch_stall", banks,
-         "twice the banks of registers: use registers of both banks, and reuse flags"),
-        ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}),
-         "branches cost a cycle: unroll loops"),
-        ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}),
-         "constants are there at once: read fewer lines of them before the first loads are sent"),
-        ("gmma", values.at_most({"tensor_core.warpgroup.arrive_cycles": 1}),
-         "the last of a warpgroup lets the others go on at once: bring its warps together, arrive less often"),
-        ("sleeping", values.at_most({"sleep.cycles": 1, "sleep.most_nanoseconds": 1}),
-         "warps do not sleep: wait for an mbarrier, or ask for less"),
-        ("drain", values.endless(["global_memory.store_buffer_sectors"]),
-         "stores are buffered without end: store whole lines, and sooner"),
+        ("long_scoreboard", values.at_most(beyond), "no global-memory latency",
+         "load earlier, or more at once"),
+        ("short_scoreboard", values.at_most(near), "no latency of SM-local units",
+         "load earlier, or wider"),
+        ("mio_throttle", values.endless(_QUEUES), "unlimited instruction queues",
+         "use fewer, wider accesses"),
+        ("math_pipe_throttle", values.at_most(dict.fromkeys(intervals, 1)), "every pipe issues every cycle",
+         "spread work over more pipes"),
+        ("dispatch_stall", banks, "twice the register banks", "use both banks, reuse flags"),
+        ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}), "branches take one cycle",
+         "unroll loops"),
+        ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}), "constants always cached",
+         "read fewer constants up front"),
+        ("gmma", values.at_most({"tensor_core.warpgroup.arrive_cycles": 1}), "warps of a warpgroup never wait",
+         "synchronize warpgroups less"),
+        ("sleeping", values.at_most({"sleep.cycles": 1, "sleep.most_nanoseconds": 1}), "warps do not sleep",
+         "wait at an mbarrier instead"),
+        ("drain", values.endless(["global_memory.store_buffer_sectors"]), "unlimited store buffer",
+         "store whole lines, earlier"),
         ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0} | _code(result))
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
-         "code is there at once: align loops to lines of code, unroll them no further than its cache goes"),
+         "no I-cache misses", "align loops, unroll less"),
     )  # fmt: skip
     return [
-        Cause(f"stall.{reason}", stall_rule(reason), advice, edit, light(result, reason))
-        for reason, edit, advice in made
-    ]
+        Cause(
+            f"stall.{reason}", stall_rule(reason), simulated, advice, edit, light(result, reason),
+            title=stall_title(reason),
+        )
+        for reason, edit, simulated, advice in made
+    ]  # fmt: skip
 
 
 def _code(result: Result) -> dict[str, int]:
@@ -202,50 +204,66 @@ def resource_causes(result: Result) -> list[Cause]:
     if stores and 0 < result.log.sent_sectors <= arch.global_memory.store_buffer_sectors:
         stores = "the buffer before L2 takes all that is stored"
     found = [
-        Cause("data_stage", "", "twice the ports of the data stage: fewer wavefronts, by layout or wider accesses",
-              values.times([f"shared_memory.ports.{port}" for port in ports], 2),
-              little("shared-memory", "L1 ")),
-        Cause("warp_path", "", "a wavefront of a warp every cycle: let more warps take part in the accesses",
-              values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little(resources.PATH)),
-        Cause("sending", "", "registers are sent twice as fast: fewer registers in stores, or asynchronous copies",
-              values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
-              | values.times(["mio.data_registers_per_cycle"], 2), little(resources.SENDING, resources.STORE_DATA)),
-        Cause("load_store_unit", "", "the load/store unit takes a request a cycle: fewer, wider memory instructions",
-              values.at_most({"mio.request_interval_cycles": 1}), little(resources.UNIT)),
-        Cause("address_divergence_unit", "", "its requests take a cycle and never wait: keep constants in registers",
-              values.at_most({"address_divergence.interval_cycles": 1})
-              | values.endless(["address_divergence.queue_entries", "address_divergence.pool_entries"]),
-              little(resources.DIVERGENCE)),
-        Cause("copies", "", "copies through L1 cost nothing there: copy 16 bytes a lane past L1",
-              values.at_most({"global_memory.l1.copy_cycles": 0})
-              | values.times(["global_memory.l1.copy_bytes_per_cycle"], 2), little(resources.COPIES)),
-        Cause("launch", "", "CTAs and warps start at once: fewer, longer CTAs",
-              values.at_most({"sm.cta_launch_cycles": 1} | {f"launch.{name}_cycles": 0 for name in (
-                  "overhead", "warp_interval", "cta_interval", "cta_gap", "cold")}), little(resources.LAUNCH)),
-        Cause("pools", "", "endless pools behind the queues: fewer requests under way, with fewer wavefronts each",
-              values.endless(_POOLS), little(resources.ENTRIES)),
-        Cause("store_pools", "", "endless pools of stores behind the queues: fewer, wider stores, or later ones",
-              values.endless(_STORE_POOLS), stores and little(resources.STORE_DATA)),
-        Cause("way_back", "", "twice the registers that come back a cycle: fewer loads of what is kept in registers",
-              values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
-        Cause("barrier_unit", "", "barriers that cost nothing, but are waited for",
-              values.at_most({
-                  "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0, "barrier.single_warp_cycles": 0,
-                  "barrier.drain_cycles": 0, "barrier.load_delay_cycles": 0}), light(result, "barrier")),
-        Cause("global_bandwidth", "", "twice the bandwidth towards the SM: move fewer bytes, reuse what was loaded",
-              values.times(["global_memory.bytes_per_cycle"], 2), little(resources.BANDWIDTH)),
-        Cause("global_stores", "", "twice the bandwidth of stores: whole sectors, narrower types",
-              values.times(["global_memory.store_bytes_per_cycle"], 2), stores),
-        Cause("first_touch", "", "L2 has the data already, as after a launch that touched it",
-              Edit() if arch.global_memory.first_touch == "l2" else Edit((("global_memory.first_touch", "l2"),)),
-              light(result, "long_scoreboard")),
-        Cause("l1_capacity", "", "an endless L1: tile so that what is used again is still there",
-              values.endless(["global_memory.l1.capacity_bytes"]), "" if again else "nothing came to L1 twice"),
+        _resource("data_stage", "Shared-memory data stage", "twice the ports", "use fewer or wider accesses",
+                  values.times([f"shared_memory.ports.{port}" for port in ports], 2),
+                  little("shared-memory", "L1 ")),
+        _resource("warp_path", "One warp's wavefronts", "a wavefront every cycle",
+                  "spread accesses over warps",
+                  values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little(resources.PATH)),
+        _resource("sending", "Registers sent by stores", "registers sent twice as fast",
+                  "store less, or copy async",
+                  values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
+                  | values.times(["mio.data_registers_per_cycle"], 2),
+                  little(resources.SENDING, resources.STORE_DATA)),
+        _resource("load_store_unit", "Load/store unit", "a request per cycle", "use fewer, wider accesses",
+                  values.at_most({"mio.request_interval_cycles": 1}), little(resources.UNIT)),
+        _resource("address_divergence_unit", "Address-divergence unit", "a request per cycle, unlimited queues",
+                  "keep constants in registers",
+                  values.at_most({"address_divergence.interval_cycles": 1})
+                  | values.endless(["address_divergence.queue_entries", "address_divergence.pool_entries"]),
+                  little(resources.DIVERGENCE)),
+        _resource("copies", "Copies through L1", "copies take no time in L1", "copy 16 bytes per lane past L1",
+                  values.at_most({"global_memory.l1.copy_cycles": 0})
+                  | values.times(["global_memory.l1.copy_bytes_per_cycle"], 2), little(resources.COPIES)),
+        _resource("launch", "CTA and warp launch", "CTAs start at once", "use fewer, longer CTAs",
+                  values.at_most({"sm.cta_launch_cycles": 1} | {f"launch.{name}_cycles": 0 for name in (
+                      "overhead", "warp_interval", "cta_interval", "cta_gap", "cold")}), little(resources.LAUNCH)),
+        _resource("pools", "Pool of requests", "unlimited entries",
+                  "keep fewer requests in flight",
+                  values.endless(_POOLS), little(resources.ENTRIES)),
+        _resource("store_pools", "Pool of stores", "unlimited entries", "use fewer, wider stores",
+                  values.endless(_STORE_POOLS), stores and little(resources.STORE_DATA)),
+        _resource("way_back", "Writeback of loads", "twice the registers per cycle",
+                  "keep values in registers",
+                  values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
+        _resource("barrier_unit", "Barrier unit", "no latency, warps still wait", "",
+                  values.at_most({
+                      "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0,
+                      "barrier.single_warp_cycles": 0, "barrier.drain_cycles": 0,
+                      "barrier.load_delay_cycles": 0}), light(result, "barrier")),
+        _resource("global_bandwidth", "Bandwidth to the SM", "twice the bandwidth", "load fewer bytes, reuse them",
+                  values.times(["global_memory.bytes_per_cycle"], 2), little(resources.BANDWIDTH)),
+        _resource("global_stores", "Bandwidth of stores", "twice the bandwidth",
+                  "store whole sectors",
+                  values.times(["global_memory.store_bytes_per_cycle"], 2), stores),
+        _resource("first_touch", "Cold L2", "the data are in L2", "",
+                  Edit() if arch.global_memory.first_touch == "l2" else Edit((("global_memory.first_touch", "l2"),)),
+                  light(result, "long_scoreboard")),
+        _resource("l1_capacity", "L1 capacity", "an unlimited L1", "tile, so that reuse hits L1",
+                  values.endless(["global_memory.l1.capacity_bytes"]), "" if again else "nothing came to L1 twice"),
         *_asynchronous(result, values),
-        Cause("issue_slots", "Issue Slot Utilization", "twice the sub-cores, with pipes and queues: fewer instructions",
-              slots, light(result, "not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle")),
+        _resource("issue_slots", "Issue slots", "twice the sub-cores",
+                  "execute fewer instructions", slots,
+                  light(result, "not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle"),
+                  "Issue Slot Utilization"),
     ]  # fmt: skip
     return [*found, *_pipes(result, values)]
+
+
+def _resource(
+    name: str, title: str, simulated: str, advice: str, edit: Edit, light: str, rule: str = ""
+) -> Cause:  # fmt: skip
+    return Cause(name, rule, simulated, advice, edit, light, title=title)
 
 
 def _asynchronous(result: Result, values: _Values) -> list[Cause]:
@@ -254,21 +272,21 @@ def _asynchronous(result: Result, values: _Values) -> list[Cause]:
     waits = sum(w.stop - w.start for b in pipeline.barriers for w in b.waits)
     none = "" if waits else "no warp waited at an mbarrier"
     size = sum(of for _, of, _ in rings)
-    more = (
-        f"a further stage in each ring of mbarriers, {size:,} bytes of shared memory more, asked for in the same order"
-    )
     if not pipeline.copies and not pipeline.barriers:
         return []
     latencies = [f"copy_engine.{name}_cycles" for name in ("latency", "load_latency", "store_latency", "map")]
     barriers = [f"mbarrier.{name}_cycles" for name in ("arrive", "test", "wake", "initialise")]
     return [
-        Cause("stages", "", more, Edit(further_stages=rings), none),
-        Cause("copy_rate", "", "copies at twice the rate: smaller boxes, or data that several CTAs share (multicast)",
-              values.times(["copy_engine.load_bytes_per_cycle"], 2), none),
-        Cause("copy_latency", "", "copies begin and end at once: ask earlier, smaller boxes first, prefetch maps",
-              values.at_most(dict.fromkeys(latencies, 1)), none),
-        Cause("mbarriers", "", "mbarriers tell at once: fewer of them, for more work each",
-              values.at_most(dict.fromkeys(barriers, 1)), none),
+        _resource("stages", "Pipeline stages", "one more stage per ring",
+                  f"add a stage ({size:,} bytes)", Edit(further_stages=rings), none),
+        _resource("copy_rate", "Rate of bulk copies", "twice the rate",
+                  "use smaller boxes, or multicast",
+                  values.times(["copy_engine.load_bytes_per_cycle"], 2), none),
+        _resource("copy_latency", "Latency of bulk copies", "no latency",
+                  "copy earlier, prefetch maps",
+                  values.at_most(dict.fromkeys(latencies, 1)), none),
+        _resource("mbarriers", "Latency of mbarriers", "no latency", "use fewer mbarriers",
+                  values.at_most(dict.fromkeys(barriers, 1)), none),
     ]  # fmt: skip
 
 
@@ -300,9 +318,9 @@ def _pipes(result: Result, values: _Values) -> list[Cause]:
     assert not names.keys() & {MIO_PIPE, BARRIER_PIPE}
     found = []
     for pipe in sorted(names):
-        what = "tensor core" if pipe == TENSOR_PIPE else f"pipe {pipe}"
+        title = "Tensor core" if pipe == TENSOR_PIPE else f"Pipe {pipe}"
         edit = values.times(sorted(names[pipe]), 0.5)
         little = "" if share[pipe] >= LEAST_SHARE else "used in under 1 % of the cycles"
-        advice = f"twice the rate of the {what}: fewer instructions on it, or others"
-        found.append(Cause(f"pipe.{pipe}", "High Pipe Utilization", advice, edit, little))
+        advice = "issue fewer instructions"
+        found.append(_resource(f"pipe.{pipe}", title, "twice the rate", advice, edit, little, "High Pipe Utilization"))
     return found

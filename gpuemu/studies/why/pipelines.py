@@ -27,9 +27,10 @@ def _bounds(result: Result, rings: tuple[Told, ...]) -> Iterator[str]:
     largest = max((copy.bytes for copy in result.pipeline.copies), default=0)
     if any(ring.by_copies for ring in rings) and largest:
         sooner = int(largest / result.arch.copy_engine.load_bytes_per_cycle / 2)
-        yield f"A box of half the {largest:,} bytes is there up to {sooner} cycles sooner: a bound, not a run."
+        yield f"A box of half the {largest:,} bytes arrives up to {sooner} cycles sooner (a bound, no simulation)."
     idle, ready = tensor_core_idle(result.pipeline)
     if result.pipeline.products:
-        most = f"a further consumer gains {ready} at most" if ready else "a further consumer gains nothing"
-        yield f"Between products no warpgroup has one for {idle} cycles, {ready} of them with a full stage: {most}."
-        yield "A wgmma reads in the fewest wavefronts in every swizzle: another one gains nothing by itself."
+        most = f"another consumer saves at most {ready:,} cycles" if ready else "another consumer saves nothing"
+        idles = f"The tensor core idles for {idle:,} cycles between products"
+        yield f"{idles}, {ready:,} of them with a full stage: {most}."
+        yield "A wgmma takes the same wavefronts with every swizzle, so another swizzle saves nothing."

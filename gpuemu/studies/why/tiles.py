@@ -29,6 +29,7 @@ from gpuemu.studies.why.edits import Edit, Relaid, grown
 from gpuemu.trace.model import Instruction, Trace
 from gpuemu.trace.residency import residency
 
+_RULE = "Uncoalesced Shared Accesses"
 MOST_EXECUTIONS = 128
 """Of a tile, that the search counts; more are taken evenly from all that differ."""
 
@@ -64,7 +65,8 @@ def tile_causes(trace: Trace, arch: Architecture, excess: Mapping[int, int]) -> 
     if len(found) > 1:
         edit = Edit(relaid=tuple(relaid for _, relaid in found))
         labels = ", ".join(dict.fromkeys(relaid.layout.label(relaid.tile) for _, relaid in found))
-        causes.append(Cause("tiles", "Uncoalesced Shared Accesses", f"every tile in its layout: {labels}", edit))
+        simulated = f"every tile in its best layout: {labels}"
+        causes.append(Cause("tiles", _RULE, simulated, "use these layouts", edit, title="Layouts of all tiles"))
     return causes
 
 
@@ -161,31 +163,43 @@ def _best(touching: list[_Touches], trace: Trace, arch: Architecture) -> tuple[C
     def relaid(of: Candidate) -> Relaid:
         return Relaid(first, tile, of.layout, frozenset(t.index for t in touching))
 
-    where = f"for the {tile} at shared byte {first}"
+    where = f"for the {described(tile)} at shared byte {first}"
     more = best.operations - plain.operations
-    advice = f"{best.label} {where}" + (f", less what {more} more operations an address take" if more > 0 else "")
-    written = _code(best, tile)
+    operations = f"{more} more operation{'s' * (more != 1)} per address" if more > 0 else "no more operations"
+    bytes_more = (best.layout.allocated(tile) - tile.elements) * tile.element_bytes
+    memory = f"{bytes_more:,} more bytes per block, " if bytes_more else ""
+    advice, written = "use this layout", f"// {best.label}: {memory}{operations}\n"
+    if more > 0:
+        advice += f"; {operations} are not included"
+    written += code(best.layout, tile).function
     chosen, padding = best, result.best_of(Padding.family)
-    if padding is not None and padding is not best and padding.total_wavefronts == best.total_wavefronts:
+    if type(best.layout) is Padding:
+        written = _padded(best, tile)
+    elif padding is not None and padding.total_wavefronts == best.total_wavefronts:
         was, padded = (_resident(replace(trace, launch=grown(trace, of)), arch) for of in ((), (relaid(padding),)))
         if padded == was:
             chosen = padding
-            advice = f"{padding.label} {where}; or {best.label}, less what {more} more operations an address take"
-            written = f"{_code(padding, tile)}// or, in the bytes that it has\n{written}"
+            advice = f"use this layout, or {best.label} with {operations}"
+            written = f"{_padded(padding, tile)}{written.replace('// ', '// or ', 1)}"
         else:
-            advice += f"; {padding.label} would leave room for {padded} CTAs on the SM, not {was}"
-    name = f"tile@{first:#x}"
-    cause = Cause(name, "Uncoalesced Shared Accesses", advice, Edit(relaid=(relaid(chosen),)), code=written)
-    return cause, relaid(chosen)
+            advice += f"; {padding.label} would leave room for {padded} CTAs per SM instead of {was}"
+    name, simulated = f"tile@{first:#x}", f"{chosen.label} {where}"
+    title, edit = f"Layout of the tile at byte {first}", Edit(relaid=(relaid(chosen),))
+    return Cause(name, _RULE, simulated, advice, edit, code=written, title=title), relaid(chosen)
 
 
-def _code(chosen: Candidate, tile: Tile) -> str:
-    """C++: the declaration where rows are padded, else the function that says where an element goes."""
-    if type(chosen.layout) is not Padding:
-        return code(chosen.layout, tile).function
+def described(tile: Tile) -> str:
+    """A tile in words: `16x16 f16 tile`."""
+    return f"{str(tile).replace(':', ' ')} tile"
+
+
+def _padded(chosen: Candidate, tile: Tile) -> str:
+    """C++: the declaration of padded rows."""
+    assert isinstance(chosen.layout, Padding)
     size, rows = tile.element_bytes, f"[{tile.columns} + {chosen.layout.elements}]"
     kind = {1: "char", 2: "half", 4: "float"}[size]
-    return f"{kind} tile[{tile.rows}]{rows};  // or another type of its size\n"
+    costs = (chosen.layout.allocated(tile) - tile.elements) * size
+    return f"{kind} tile[{tile.rows}]{rows};  // {costs:,} more bytes per block\n"
 
 
 def _resident(trace: Trace, arch: Architecture) -> int:

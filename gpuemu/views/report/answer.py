@@ -45,7 +45,8 @@ def costs(result: Result, ranking: Ranking, instructions: Sequence[Mapping[str, 
         return [
             {
                 "name": row["Without"], "cycles": row["Cycles gained"],
-                "share": int(row["Cycles gained"]) / max(1, result.cycles), "told": row["What to do"],
+                "share": int(row["Cycles gained"]) / max(1, result.cycles),
+                "told": row["What to do"] or row.get("Simulated change"),
                 "code": row.get("Code", ""),
                 "row": of_cause(str(row["Without"])),
             }

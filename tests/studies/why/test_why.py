@@ -22,9 +22,10 @@ from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
 from gpuemu.studies.layout.layouts import Padding
 from gpuemu.studies.why import api
-from gpuemu.studies.why.api import MOST_PLACES, Answer, causes_of, of_launch
+from gpuemu.studies.why.api import MOST_PLACES, Answer, Row, causes_of, limit_of_launch, share_of_launch
 from gpuemu.studies.why.causes import Cause
-from gpuemu.studies.why.text import WIDTH, as_csv, as_data, lines
+from gpuemu.studies.why.edits import NOTHING
+from gpuemu.studies.why.text import WIDTH, as_csv, as_data, findings, lines
 from gpuemu.studies.why.tiles import tile_causes
 
 pytestmark = pytest.mark.slow
@@ -52,7 +53,8 @@ def test_on_v2_padding_or_swizzle_are_named_with_the_cycles_that_they_gain(v2: A
     assert v2.cycles == gpuemu.run("v2_shared_memory", "sm_89").cycles
     assert (tiles.gained, a.gained, row(v2, "tile@0x200").gained) == (16, 8, 8)
     assert tiles.gained == row(v2, "conflicts").gained  # the layouts are as good as no conflicts at all
-    assert a.cause.advice.startswith("Swizzle<1,3,3> for the 16x16:f16 at shared byte 0")
+    assert a.cause.simulated == "Swizzle<1,3,3> for the 16x16 f16 tile at shared byte 0"
+    assert a.cause.advice == "use this layout; 3 more operations per address are not included"
     assert "i ^ ((i >> 3) & 0x8)" in a.cause.code
     assert a.cause.rule == "Uncoalesced Shared Accesses"
     assert row(v2, "conflicts@0160").cause.rule == "Shared Load Bank Conflicts"
@@ -132,7 +134,7 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     assert {"conflicts@k.cu:7", "conflicts@k.cu:9", "conflicts@k.cu:10", "conflicts"} <= names
     assert not any(name.startswith("conflicts@0") for name in names)
     assert row(answer, "conflicts@k.cu:7").gained == 16
-    assert row(answer, "conflicts@k.cu:7").cause.advice.startswith("2 instructions, 8 excess wavefronts")
+    assert row(answer, "conflicts@k.cu:7").cause.simulated == "8 fewer wavefronts"
     by = gpuemu.why(replace(trace, code=code), "sm_89", by="instruction", only=["conflicts@0160"])
     assert [row.cause.name for row in by.rows] == ["conflicts@0160"]
     inlined = tuple(replace(i, source=(("mma.hpp", 91), ("k.cu", 5), *i.source)) for i in code)
@@ -174,7 +176,7 @@ def test_a_long_unrolled_kernel_has_no_more_runs_than_a_minute_allows() -> None:
 
 def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> None:
     trace = gpuemu.load_trace("transpose_plain")
-    tile, excess = "for the 32x32:f32 at shared byte 0", {0x14: 1}
+    tile, excess = "for the 32x32 f32 tile at shared byte 0", {0x14: 1}
 
     def cause(shared_bytes: int) -> Cause:
         launch = replace(trace.launch, static_shared_bytes=shared_bytes)
@@ -182,22 +184,21 @@ def test_where_padding_does_as_well_it_comes_first_unless_fewer_ctas_fit() -> No
         return found
 
     free, tight = cause(4096), cause(99 * 1024)
-    padding, swizzle = free.code.split("// or, in the bytes that it has\n")
-    assert free.advice == f"rows of 32 + 1 {tile}; or Swizzle<5,0,5>, less what 2 more operations an address take"
-    assert padding.startswith("float tile[32][32 + 1];")
+    padding, swizzle = free.code.split("// or ")
+    assert free.simulated == f"rows of 32 + 1 {tile}"
+    assert free.advice == "use this layout, or Swizzle<5,0,5> with 2 more operations per address"
+    assert padding == "float tile[32][32 + 1];  // 128 more bytes per block\n"
+    assert swizzle.startswith("Swizzle<5,0,5>: 2 more operations per address\n__device__ int at(")
     assert free.edit.relaid[0].layout == Padding(1, 32)
-    assert tight.advice.startswith(
-        f"Swizzle<5,0,5> {tile}, less what 2 more operations an address take; rows of 32 + 1"
-    )
-    assert tight.advice.endswith("would leave room for 0 CTAs on the SM, not 1")
-    assert tight.code == swizzle
+    assert tight.simulated == f"Swizzle<5,0,5> {tile}"
+    assert tight.advice.endswith("; rows of 32 + 1 would leave room for 0 CTAs per SM instead of 1")
+    assert tight.code == f"// {swizzle}"
 
 
 def test_the_two_operands_of_a_tile_kernel_get_their_layouts() -> None:
     causes = {cause.name: cause for cause in causes_of(gpuemu.run("gemm_tile_plain", "sm_89"), False)}
-    assert causes["tile@0x0"].advice.startswith("Swizzle<2,3,3>")
-    assert "128x32:f16 at shared byte 0" in causes["tile@0x0"].advice
-    assert "256x32:f16 at shared byte 8192" in causes["tile@0x2000"].advice
+    assert causes["tile@0x0"].simulated == "Swizzle<2,3,3> for the 128x32 f16 tile at shared byte 0"
+    assert causes["tile@0x2000"].simulated.endswith("for the 256x32 f16 tile at shared byte 8192")
 
 
 def test_text_is_at_most_100_columns_and_csv_and_json_say_the_same(v2: Answer) -> None:
@@ -210,6 +211,37 @@ def test_text_is_at_most_100_columns_and_csv_and_json_say_the_same(v2: Answer) -
     assert dict(zip(table[0], table[0].values(), strict=True))["repeat"] == data["causes"][0]["repeat"]
 
 
+def test_one_finding_is_one_row_and_what_was_simulated_is_apart_from_the_advice(v2: Answer) -> None:
+    text = [line for _, line in lines(v2, columns=200)]
+    head = next(line for line in text if line.startswith("Saved"))
+    assert head.endswith("  What to try")
+    assert "Simulated change" in head
+    (found,) = [line for line in text if "Bank conflicts" in line and not line.startswith("Fix")]
+    told = "16 2.2% Bank conflicts, 0160, 0170 12 fewer wavefronts the layouts below"
+    assert " ".join(found.split()) == told
+    assert not any("Layout of" in line for line in text)
+    assert sum(line.count("Savings overlap") for line in text) == 1
+    (unit,) = [line for line in text if "Barrier unit" in line]
+    assert unit.endswith("no latency, warps still wait")
+    (fix,) = [line for line in text if line.startswith("Fix")]
+    assert fix == ("Fix for the bank conflicts (16x16 f16 tiles at shared bytes 0 and 512, each saves up to 8 cycles):")
+    assert len({row.cause.name for row in findings(v2.rows)[0].rows}) == 1
+    merged = [f for f in findings(v2.rows) if len(f.rows) > 1]
+    assert [{row.cause.name.partition("@")[0] for row in f.rows} for f in merged] == [{"conflicts", "tile", "tiles"}]
+    assert sum(len(f.rows) for f in findings(v2.rows)) == len(v2.rows)
+
+
+def test_many_places_of_one_file_are_cut_short() -> None:
+    cause = Cause("conflicts", "", "9 fewer wavefronts", "pad", NOTHING, title="Bank conflicts")
+    rows = [Row(cause, 90, 10, "")]
+    rows += [
+        Row(replace(cause, name=f"conflicts@k.cu:{n}", title=f"Bank conflicts, k.cu:{n}"), 98, 2, "") for n in range(5)
+    ]
+    (found,) = findings(rows)
+    assert found.title == "Bank conflicts, k.cu:0, 1, 2 and 2 more"
+    assert found.advice == "pad"
+
+
 @pytest.mark.parametrize("columns", [60, 100, 200])
 def test_rows_that_gain_a_hundredth_are_shown_the_others_counted_or_shown_with_all(v2: Answer, columns: int) -> None:
     slower = replace(v2.rows[0], gained=-100, cause=replace(v2.rows[0].cause, name="slower", advice="never-so"))
@@ -217,12 +249,16 @@ def test_rows_that_gain_a_hundredth_are_shown_the_others_counted_or_shown_with_a
     short, whole = (list(lines(v2, everything, columns)) for everything in (False, True))
     assert max(len(line) for _, line in [*short, *whole]) <= columns
     text = " ".join(" ".join(line for _, line in short).split())
-    few = [row for row in v2.rows if row.gained < 0.01 * v2.cycles]
-    assert f"and {len(few)} more that gain under 1% or lose; --all shows them" in text
+    few = [f for f in findings(v2.rows) if f.gained < 0.01 * v2.cycles]
+    told = f"{len(few)} rows save less than 1%, {len(v2.left_out)} causes cannot matter here: --all"
+    assert told in text
+    assert told not in " ".join(line for _, line in whole)
     assert "slower" not in text
     assert "never-so" not in text
-    assert {row.cause.name for row in v2.rows} <= set(" ".join(line for _, line in whole).split())
-    assert f"The first again: {v2.rows[0].repeat}" in text
+    names = {row.cause.name for row in v2.rows}
+    assert columns < 100 or names <= set(" ".join(line for _, line in whole).split())
+    assert "Repeat one row: --only stall.long_scoreboard." in text
+    assert "Combine the largest in pairs: --pairs" not in text
 
 
 def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
@@ -235,9 +271,9 @@ def test_settings_of_ones_own_and_the_launch_are_in_the_commands() -> None:
     text = invoked("why", "v2_shared_memory", "--set", "shared_memory.banks=16", "--only", "conflicts")
     banks = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 16})
     cycles = gpuemu.run("v2_shared_memory", banks).cycles
-    assert text.startswith(f"v2_shared_memory on sm_89, shared_memory.banks=16: {cycles} cycles;")
-    again = "The first again: gpuemu why v2_shared_memory --set shared_memory.banks=16 --only conflicts"
-    assert again in " ".join(text.split())
+    assert text.startswith(f"v2_shared_memory on sm_89, RTX 4060 Ti, shared_memory.banks=16: {cycles} SM cycles, which")
+    assert "Each row" not in text
+    assert "Repeat" not in text
     answer = gpuemu.why("v2_shared_memory", banks)
     assert all("--set shared_memory.banks=16" in r.repeat for r in answer.rows)
     laid_out = replace(gpuemu.load_trace("v2_shared_memory"), layout={"pitch": 48})
@@ -260,29 +296,35 @@ def test_many_runs_compile_the_engine_beside_them(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(api, "compiling", lambda instructions: asked.append(instructions) or nullcontext())
     answer = gpuemu.why("v5_swizzle", "sm_89")
     assert answer.pairs == ()
-    assert [*lines(answer)][-1] == ("faint", "--pairs takes the largest away two by two")
+    assert [*lines(answer)][-1][1].endswith("Combine the largest in pairs: --pairs.")
     assert asked == [len(answer.rows) * gpuemu.load_trace("v5_swizzle").executed_instructions]
 
 
-HELD = "; DRAM alone takes 3,700, which no cause here makes less"
-MOST = "alone, the 40 CTAs of the SM with the most take 3,600, 90% of them; the 1,000 of which the causes gain are of the 6"
+HELD = ["The launch is limited by DRAM, which alone takes 3,700 cycles. No cause here reduces that."]
+QUARTER = ", which are 25% of the 4,000-cycle launch"
+MOST = " for 6 of the 40 CTAs on the SM. All 40 take 3,600 cycles, 90% of the 4,000-cycle launch, and save alike"
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "limited_by", "most", "told"),
+    ("elapsed", "limited_by", "most", "share", "notes"),
     [
-        (1000, ALONE, 6, []),
-        (1000, "too few CTAs", 6, []),
-        (1000, "DRAM", 6, [f"the launch is limited by DRAM; the causes gain cycles of one SM{HELD}"]),
-        (4000, ALONE, 6, ["the launch takes 4,000 cycles: the 1,000 of one SM, of which the causes gain, are 25% of them"]),
-        (4000, "DRAM", 6, ["the launch takes 4,000 cycles, limited by DRAM: the 1,000 of one SM, of which the causes gain, "
-                           f"are 25% of them{HELD}"]),
-        (4000, ALONE, 40, [f"the launch takes 4,000 cycles: {MOST} timed, and the others gain alike"]),
-        (4000, "DRAM", 40, [f"the launch takes 4,000 cycles, limited by DRAM: {MOST} timed, and the others gain alike{HELD}"]),
+        (1000, ALONE, 6, "", []),
+        (1000, "too few CTAs", 6, "", []),
+        (1000, "DRAM", 6, "", HELD),
+        (4000, ALONE, 6, QUARTER, []),
+        (4000, "DRAM", 6, QUARTER, HELD),
+        (4000, ALONE, 40, MOST, []),
+        (4000, "the last wave", 40, MOST, ["The launch is limited by the last wave. The causes save cycles of one SM."]),
     ],
 )  # fmt: skip
-def test_the_head_says_what_the_cycles_of_one_sm_are_of_the_launch(
-    elapsed: int, limited_by: str, most: int, told: list[str]
+def test_the_head_says_which_share_of_the_launch_the_cycles_of_one_sm_are(
+    v2: Answer, elapsed: int, limited_by: str, most: int, share: str, notes: list[str]
 ) -> None:
     whole = SimpleNamespace(elapsed=elapsed, limited_by=limited_by, limits={ALONE: 3600, "DRAM": 3700})
-    assert [*of_launch(1000, SimpleNamespace(whole=whole, timed_ctas=6, most_ctas=most))] == told
+    grid = SimpleNamespace(whole=whole, timed_ctas=6, most_ctas=most)
+    assert share_of_launch(1000, grid) == share
+    assert [*limit_of_launch(grid)] == notes
+    answer = replace(v2, share=share, notes=tuple(notes))
+    first = next(iter(lines(answer, columns=200)))[1]
+    assert first == f"v2_shared_memory on sm_89, RTX 4060 Ti: {v2.cycles} SM cycles{share}"
+    assert as_data(answer)["notes"] == [*([f"{v2.cycles} SM cycles{share}"] if share else []), *notes]
