@@ -91,7 +91,10 @@ def test_the_commit_chooses_the_second_architecture() -> None:
         lanes.chosen("", "sm_70", "0")
 
 
-def test_a_folder_without_a_commit_has_a_second_architecture_too(tmp_path: Path) -> None:
+def test_a_folder_without_a_commit_has_a_second_architecture_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUEMU_TEST_COMMIT", raising=False)
     assert lanes.commit(tmp_path) == "0" * 40
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     assert lanes.commit(tmp_path) == "0" * 40
