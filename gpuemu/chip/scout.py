@@ -30,7 +30,7 @@ from gpuemu.trace.model import Instruction
 MOST_CTAS = 4096
 """As many CTAs are scouted, from the first on."""
 MOST_LEAVING = 1 << 15
-"""As many CTAs are scouted where some leave at once."""
+"""As many CTAs are scouted where some leave at once: all up to this number, and `MOST_CTAS` of those that follow."""
 MOST_STEPS = 600
 MOST_COUNTED_STEPS = 12_000
 """Steps for which the instructions of warps are counted."""
@@ -88,15 +88,22 @@ class First(Recorder):
 
 def scout(environment: Environment) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
     """Instruction → byte address of its first access, [CTAs scouted], -1 where a CTA did not come there; and which CTAs
-    of the grid leave at once, those that were not scouted as the ones before them.
+    of the grid leave at once. A CTA that was not scouted does as the nearest one does, or as that of another plane.
     """
     ctas, (x, y, _) = environment.launch.ctas, environment.launch.grid
-    first, left = _go(environment, 0)
+    first, left = _go(environment, np.arange(min(ctas, MOST_CTAS)))
     some = left.any() and not left.all()
     while some and x * y > MOST_CTAS and len(left) < min(ctas, MOST_LEAVING):
-        left = np.concatenate([left, _go(environment, len(left))[1]])
-    whole = x * y if x * y <= len(left) else 1
-    return first, np.resize(left[: len(left) // whole * whole], ctas)
+        left = np.concatenate([left, _go(environment, np.arange(len(left), min(ctas, len(left) + MOST_CTAS)))[1]])
+    if x * y <= len(left):  # planes of the grid are alike
+        return first, np.resize(left[: len(left) // (x * y) * (x * y)], ctas)
+    if not some or len(left) == ctas:
+        return first, np.resize(left, ctas)
+    looked = np.unique(np.linspace(len(left), ctas - 1, MOST_CTAS).astype(np.int64))
+    leaves = _go(environment, looked)[1]
+    looked = looked[: len(leaves)]
+    nearest = np.searchsorted((looked[1:] + looked[:-1]) / 2, np.arange(len(left), ctas))
+    return first, np.concatenate([left, leaves[nearest]])
 
 
 def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
@@ -113,9 +120,8 @@ def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
     return counts.of_warps(), len(counts.steps)
 
 
-def _go(environment: Environment, begin: int) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
-    """What `scout` finds of the CTAs from that one on."""
-    ctas = begin + np.arange(min(environment.launch.ctas - begin, MOST_CTAS))
+def _go(environment: Environment, ctas: Numbers) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
+    """What `scout` finds of these CTAs."""
     many = beside(environment, ctas, np.zeros(len(ctas), np.int64))
     ctas = ctas[: many.lanes.warps]
     executor = Scouts(many)

@@ -130,3 +130,17 @@ def test_a_drawn_sm_has_as_many_ctas_as_any(ctas: int):
     for seed in range(20):
         plan = SampledGrid(seed).begin(Launch((ctas, 1, 1), (128, 1, 1), 32, 0, 0), 132, 4)
         assert len(plan.timed) == -(-ctas // 132)
+
+
+def test_a_cta_of_a_large_grid_leaves_at_once_as_its_neighbors_do():
+    values, staying = np.zeros(1024, np.float32), 40
+    trace = gpuemu.trace_kernel(
+        SOURCE, "few_stay", 70_000, 32, args=[values, staying, 70_000 - staying], arch=H200, timed_only=True
+    )
+    assert trace.sample is not None
+    work = trace.sample.work
+    assert work is not None
+    stays = work > work.max() / 2
+    assert stays[:staying].all()
+    assert stays.sum() == pytest.approx(2 * staying, abs=16)
+    assert stays[16 - staying :].all()
