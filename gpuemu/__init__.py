@@ -96,12 +96,14 @@ _HOMES = {
     "trace_kernel": "chip.tracing",
     "why": "studies.why.api",
 }
-"""Where each name comes from. It is imported when somebody asks for it, so that a command waits for no other's, and
-Ctrl-C is answered before anything is imported."""
+"""The module of each name. A name is imported when it is first used.
+
+Therefore a command does not wait for the modules of other commands, and Ctrl-C works before anything is imported.
+"""
 _BY_NAME = ("mma", "search", "shared_access")
-"""Functions that take the name of an architecture, too."""
+"""Functions that also accept the name of an architecture."""
 _ROOMS = ("arch", "banks", "base", "chip", "emulate", "engine", "isa", "program", "tensor", "trace", "triton", "views")
-"""Modules that `import gpuemu` is enough for."""
+"""Modules that `import gpuemu` makes available."""
 
 
 def __getattr__(name: str) -> _Any:

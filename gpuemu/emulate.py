@@ -1,4 +1,4 @@
-"""Running a trace: lower, execute, observe. `run` is what the public names and the command line call."""
+"""Run a trace: lower it, execute it and observe it. The command line and the public `run` call this module."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ def run(
     observer: Observer | None = None,
     clocks: bool = False,
 ) -> Result:
-    """Replay `trace` on one SM of `arch`; each is the thing itself, its name, or its path.
+    """Replay `trace` on one SM of `arch`. Both may be objects, names or paths.
 
-    Without `arch` it is what the trace's code was compiled for.
+    Without `arch`, gpuemu uses the architecture that the trace's code was compiled for.
 
-    `engine`: "simpy"; "compiled", which is many times faster and takes Numba; or "auto", which takes compiled code
-    where that is ready and the run is long enough. The result is the same.
+    `engine`: "simpy"; "compiled", which is many times faster and needs Numba; or "auto". "auto" uses compiled code if
+    it is ready and the run is long enough. The result is the same.
 
-    `observer` is told what happens (`gpuemu.engine.Observer`).
+    `observer` is called for every event (`gpuemu.engine.Observer`).
 
-    `clocks`: if the trace is that of a kernel that has read the clock, execute the kernel again with the cycles of the
-    replay as clock values. It starts with the original contents of the arrays that `trace_kernel` was given, and
-    leaves its results in them. `Result.clocks` says how it went. Without `clocks` saved clock values are counts of
-    instructions.
+    `clocks`: if the trace's kernel has read the clock, execute it again with the cycles of the replay as clock values.
+    The kernel starts with the original contents of the arrays that `trace_kernel` received, and leaves its results in
+    them. `Result.clocks` reports the outcome. Without `clocks`, saved clock values are counts of instructions.
 
-    Raises GpuemuError if the trace cannot run there: a CTA too large, an operation without timing, a
-    misaligned access, a barrier that warps wait at for ever, values of which an effect would come before its cause.
+    Raises GpuemuError if the trace cannot run there: because a CTA is too large, an operation has no timing, an access
+    is misaligned, warps wait at a barrier forever, or an effect would precede its cause.
     """
     hardware = None if arch is None else as_architecture(arch, where="run()")
     loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")
@@ -56,7 +55,7 @@ def run(
 def with_clocks(result: Result, progress: Callable[[int, int], None] | None = None) -> Result:
     """Execute the kernel again with the clock values of the replay, if it has read the clock: see `run`.
 
-    `progress(CTAs done, CTAs)` is called now and then. Raises GpuemuError.
+    `progress(CTAs done, CTAs)` is called from time to time. Raises GpuemuError.
     """
     trace = result.trace
     if trace.again is None:
@@ -72,9 +71,9 @@ def replay(
     engine: str = "auto",
     observer: Observer | None = None,
 ) -> Result:
-    """Replay what `lower` made of `trace` for `arch`, or for one that differs from it in nothing lowering reads.
+    """Replay the program that `lower` made from `trace`, for `arch` or a variant for which it would make the same.
 
-    `engine` and `observer` are as in `run`. Raises GpuemuError if warps wait at a barrier for ever.
+    `engine` and `observer` are as in `run`. Raises GpuemuError if warps wait at a barrier forever.
     """
     try:
         log = execute(program, arch, engine, observer)
@@ -85,7 +84,7 @@ def replay(
 
 
 def _again(trace: Trace, arch: Architecture, program: Program, engine: str, values: Mapping[str, Any]) -> int:
-    """The cycles with some values of the hardware replaced. Raises GpuemuError if it cannot run so."""
+    """Return the cycles with some hardware values replaced. Raises GpuemuError if the trace cannot run with them."""
     changed = arch.with_overrides(values, where="sure()")
     if not all(name.startswith(REPLAY_ONLY) for name in values):
         program = lower(trace, changed)

@@ -1,7 +1,6 @@
-"""Architecture files: the hardware that gpuemu emulates, every value with its unit and its source.
+"""Architecture files describe the hardware that gpuemu emulates. Every value has a unit and a source.
 
-arch = load_arch("sm_90")
-arch.shared_memory.banks                               # 32
+arch = load_arch("sm_90") arch.shared_memory.banks                               # 32
 arch.provenance["shared_memory.banks"].source          # where that number comes from
 arch.with_overrides({"shared_memory.banks": 64})       # a what-if
 """

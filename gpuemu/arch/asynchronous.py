@@ -1,4 +1,4 @@
-"""What an architecture says of units that work beside the warps, as sm_90 has them, and of what orders their work."""
+"""The values of an architecture for units that work beside the warps, as on sm_90, and for the order of their work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpuemu.arch.schema import Part, cycles, rate, whole
 
 
 class Fence(Part):
-    """Fences of memory."""
+    """Memory fences."""
 
     cta_cycles: int = cycles("MEMBAR of the CTA: issue to its end")
     cta_interval_cycles: int = cycles("from one of the CTA to the next, of all warps", low=0)
@@ -28,7 +28,7 @@ class Mbarrier(Part):
 
 
 class Cluster(Part):
-    """What CTAs of a cluster do to each other, on SMs of one GPC."""
+    """Effects between CTAs of a cluster, which run on SMs of one GPC."""
 
     latency_cycles: int = cycles("a load of another CTA's shared memory: issue to the issue of a dependent instruction")
     arrive_cycles: int = cycles(
@@ -41,7 +41,7 @@ class Cluster(Part):
 
 
 class Registers(Part):
-    """Registers that warps hand over (USETMAXREG)."""
+    """Registers that warps transfer (USETMAXREG)."""
 
     give_cycles: int = cycles("the warp that gives some up stands for", low=0)
     take_cycles: int = cycles("asking for more: issue to the issue of a dependent instruction")

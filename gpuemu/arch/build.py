@@ -1,6 +1,6 @@
-"""From located values to an Architecture: pydantic checks each value, rules check them together.
+"""Build an Architecture from located values: pydantic checks each value, and rules check them together.
 
-Pydantic's errors become problems that name the file and line of the value, or of the section that lacks it.
+Pydantic's errors become problems with the file and line of the value, or of the section that lacks it.
 """
 
 from __future__ import annotations
@@ -106,12 +106,10 @@ def build(
     sources: Mapping[str, str],
     section_place: Callable[[Names], tuple[str, int | None]],
 ) -> A:
-    """Check the values, add those that follow from them, and make the architecture.
+    """Check the values, add those that are derived from them, and make the architecture.
 
-    `values` are those that someone gave; any of an earlier one that followed from others follow anew.
-    `section_place` tells file and line of a section.
-
-    Raises GpuemuError with every problem.
+    `values`: the values that someone set. Derived values among them are replaced. `section_place`: returns the file and
+    line of a section. Raises GpuemuError with every problem.
     """
     given = {path: located for path, located in values.items() if not is_derived(located.provenance)}
     known = {".".join(path): located.value for path, located in given.items()}
@@ -151,7 +149,7 @@ def build(
 
 
 def plain(value: Any) -> Any:
-    """Lists as tuples, and the whole numbers of NumPy as Python's, so that strict checks take them."""
+    """Convert lists to tuples and NumPy integers to Python integers, so that strict checks accept them."""
     if isinstance(value, list | tuple):
         return tuple(plain(v) for v in value)
     if isinstance(value, Integral) and not isinstance(value, bool):
@@ -160,13 +158,13 @@ def plain(value: Any) -> Any:
 
 
 def suggestion(name: str, known: list[str], otherwise: str) -> str:
-    """`Did you mean 'banks'?`, or another sentence."""
+    """Return `Did you mean 'banks'?`, or another sentence."""
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}?" if close else otherwise
 
 
 def product(chip: str, chips: Iterable[str]) -> str:
-    """The one of `chips` that is called so, whatever the case, spaces and hyphens (`rtx3080`); "" of none."""
+    """Return the name in `chips` that is equal except for case, spaces and hyphens (`rtx3080`), or ""."""
     alike = [one for one in chips if _bare(one) == _bare(chip)]
     return chip if chip in alike else next(iter(alike), "")
 
@@ -176,7 +174,7 @@ def _bare(name: str) -> str:
 
 
 def _known_names(root: Section, location: tuple[int | str, ...]) -> Names:
-    """The part of pydantic's location that names a value or section: list indices and "[key]" cut off."""
+    """Return the part of pydantic's location that names a value or section, without list indices and "[key]"."""
     names: list[str] = []
     for part in location:
         if not isinstance(part, str) or node_at(root, (*names, part)) is None:
@@ -206,7 +204,7 @@ def _value_problem(
 def _missing_entries(
     root: Section, nested: Mapping[str, Any], section_place: Callable[[Names], tuple[str, int | None]]
 ) -> list[Problem]:
-    """What a table must have and lacks."""
+    """Return a problem for each entry that a table must have but lacks."""
     problems = []
     for section, node in root.fields.items():
         present = nested.get(section)
@@ -234,7 +232,7 @@ def _broken_rules(values: Mapping[str, Located], wrong: set[str]) -> list[Proble
             continue
         if rule.holds(*(values[name].value for name in rule.names)):
             continue
-        # Of several values that do not fit together, blame the one that the user set.
+        # Blame the value that the user set if several values do not fit together.
         culprit = next((n for n in rule.names if values[n].provenance.status == "override"), rule.names[0])
         others = " and ".join(f"{n} {values[n].value}" for n in rule.names if n != culprit)
         found = f"{values[culprit].value}, with {others}" if others else str(values[culprit].value)

@@ -1,12 +1,12 @@
-"""Values that follow from others where nobody gives them: lanes that go through the banks together, what SMs share.
+"""Values that are derived from others unless a file gives them: lanes per pass of the banks, and a chip's shared rates.
 
-A wavefront is as wide as all banks, so a group has as many lanes as fit into it, at most a warp, and a phase of a
-matrix access as many rows. With 32 banks of 4 bytes that is 32, 16 and 8 lanes of 32, 64 and 128 bits and 8 rows
-(H200: all 1,198 counted patterns agree); chips of 16 banks had groups of 16.
+A wavefront is as wide as all banks together. A group has as many lanes as fit into it, at most a warp, and a phase of a
+matrix access has as many rows. With 32 banks of 4 bytes these are 32, 16 and 8 lanes of 32, 64 and 128 bits, and 8
+rows. All 1,198 patterns counted on an H200 agree. Chips with 16 banks had groups of 16.
 
-Of a chip's DRAM and L2 published lists tell the rate and the size: SMs get the part of them that `global_memory` says,
-and of L2 so many bytes a cycle for each KiB.
-At another clock, `--set "chips.RTX 3080.clock_mhz=1440"`, DRAM gives another number of bytes a cycle.
+Published data give the rate of a chip's DRAM and the size of its L2. SMs get the share of them that `global_memory`
+states, and a number of L2 bytes per cycle for each KiB of L2. At another clock, `--set "chips.RTX
+3080.clock_mhz=1440"`, DRAM delivers another number of bytes per cycle.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ BYTES_OF_ONE: Mapping[str, int | str] = {
     "shared_memory.lanes_per_group.bits_128": 16,
     "shared_memory.matrix_rows_per_phase": ROW,
 }
-"""The values that follow, each with the bytes of a lane or row, or the name of the value that has them."""
+"""The derived values of lanes and rows, each with the bytes of a lane or row, or the name of the value for them."""
 DRAM_SHARE, HELD_SHARE = "global_memory.dram_share", "global_memory.l2.held_share"
 L2_RATE = "global_memory.l2.read_bytes_per_kibibyte"
 LAUNCH = "launch.grid_nanoseconds"
 DERIVED = "derived"
-"""Status, and in place of a file, of the values that follow."""
+"""The status of derived values, and their file, because they are in none."""
 _MOST = 32
 
 
 class HasStatus(Protocol):
-    """Where a value comes from, as far as this module reads it."""
+    """The origin of a value, as far as this module reads it."""
 
     @property
     def status(self) -> str:
-        """One word on how it came about."""
+        """One word for the kind of origin."""
 
     @property
     def file(self) -> str:
-        """Where it stands."""
+        """The file that contains the value."""
 
     @property
     def line(self) -> int | None:
-        """Its line there."""
+        """Its line in that file."""
 
 
 def derived(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
-    """What follows from these values, by dotted name, and how."""
+    """Return the values that are derived from these, by dotted name, each with its formula."""
     return _lanes(values) | _shared(values)
 
 
 def _lanes(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
-    """The largest power of two that fits, from 1 to 32.
+    """Return the largest powers of two that fit, from 1 to 32.
 
-    A value that is missing, or no whole number above 0, counts as 1: what is wrong with it is said elsewhere.
+    A missing or invalid value counts as 1, because another check reports it.
     """
 
     def number(name: str) -> int:
@@ -71,8 +71,9 @@ def _lanes(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
 
 
 def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
-    """What all SMs of each chip get of DRAM and L2 in a cycle, what L2 holds, a launch takes; nothing where a number
-    lacks.
+    """Return the shared rates of each chip: DRAM and L2 bytes per cycle, the bytes that L2 keeps, the launch overhead.
+
+    A rate whose numbers are missing is omitted.
     """
 
     def number(name: str) -> float:
@@ -98,5 +99,5 @@ def _shared(values: Mapping[str, Any]) -> dict[str, tuple[int | float, str]]:
 
 
 def is_derived(provenance: HasStatus) -> bool:
-    """Whether a value stands nowhere and follows from others."""
+    """Whether a value is in no file because it is derived from others."""
     return provenance.file == DERIVED and provenance.status == DERIVED and provenance.line is None

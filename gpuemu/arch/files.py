@@ -1,16 +1,11 @@
-"""Reads architecture files: values with their provenance, `extends`, and the shipped files by name.
+"""Read architecture files: values with their provenance, `extends`, and the shipped files by name.
 
-name: my_chip                    # optional, else the file's name
-extends: sm_90                   # optional: a shipped name, or a path relative to this file
-sources: {LAB: measured on my bench in May}
-confirmed: [sm.registers]        # optional, in a file for another compute capability: see taken_over.py
-shared_memory:
-  banks: 64                                                          # a bare value
-  latency_cycles: {value: 25, status: measured, source: LAB, note: mean of 100}
-operations:
-  fp64: {status: measured, source: LAB, latency_cycles: 9, issue_interval_cycles: 4}    # said once of all values there
-tensor_core:
-  operations: {m64n8k16.f32.f16: null}                               # an entry that this one does not have
+name: my_chip # optional, by default the file's name extends: sm_90 # optional: a shipped name, or a path relative to
+this file sources: {LAB: measured on my bench in May} confirmed: [sm.registers] # optional, in a file for another
+compute capability: see taken_over.py shared_memory: banks: 64 # a bare value latency_cycles: {value: 25, status:
+measured, source: LAB, note: mean of 100} operations: fp64: {status: measured, source: LAB, latency_cycles: 9,
+issue_interval_cycles: 4} # applies to all values of the section tensor_core: operations: {m64n8k16.f32.f16: null} #
+removes an entry
 """
 
 from __future__ import annotations
@@ -37,16 +32,16 @@ R = TypeVar("R")
 STATUSES = ("measured", "published", "derived", "assumed", "user", "override")
 CONFIDENCES = ("A", "B", "C", "D")
 ORIGIN = ("status", "source", "confidence", "note")
-"""What a value, or a section of all its values, says of where it comes from."""
+"""Keys that give the origin of a value, or of all values of a section."""
 _NEAREST = 3
-"""How many chips a message names in the place of an unknown one."""
+"""Number of chips that a message suggests for an unknown one."""
 _WRAPPER = ("value", *ORIGIN, "range")
 _TOP = (*LABELS, "extends", "sources", "confirmed")
 
 
 @dataclass
 class _File:
-    """One file's share of an architecture, before it is merged with what it extends."""
+    """One file's part of an architecture, before it is merged with the file that it extends."""
 
     document: strict_yaml.Document
     labels: dict[str, str] = field(default_factory=dict)
@@ -59,9 +54,9 @@ class _File:
 
 
 def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
-    """An architecture by shipped name (`sm_90`) or by the path of a YAML file.
+    """Load an architecture by shipped name (`sm_90`) or by the path of a YAML file.
 
-    Raises GpuemuError with every problem of the file and of the files it extends.
+    Raises GpuemuError with every problem of the file and of the files that it extends.
     """
     text = strict_yaml.path_text(name_or_path, "load_arch()", "expected a shipped name or the path of a file")
     by_name = isinstance(name_or_path, str) and not _looks_like_a_path(text)
@@ -75,7 +70,7 @@ def load_arch(name_or_path: str | os.PathLike[str]) -> Architecture:
 
 
 def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) -> Architecture:
-    """The architecture itself, or the one of that name or path. Raises GpuemuError; `where` names who asked."""
+    """Return an architecture unchanged, or load the one of that name or path. Raises GpuemuError that names `where`."""
     if isinstance(arch, Architecture):
         return arch
     if isinstance(arch, str | os.PathLike):
@@ -85,15 +80,16 @@ def as_architecture(arch: Architecture | str | os.PathLike[str], *, where: str) 
 
 
 def having(chip: str, among: Iterable[str] = ()) -> tuple[str, str] | None:
-    """The first architecture, of all that are shipped unless `among` names some, that has a product of that name, and
-    how that is written; None of none.
+    """Return the first architecture that has a chip of that name, and the chip's exact name; None if there is none.
+
+    The search covers the architectures in `among`, by default all shipped ones.
     """
     written = ((name, product(chip, load_arch(name).chips)) for name in among or resources.names("configs"))
     return next((found for found in written if found[1]), None)
 
 
 def with_chip(chip: str, arch: str | None = None) -> tuple[str, str]:
-    """As `having`, of `arch` alone if that is given. Raises GpuemuError, which says whose chip it is or lists all."""
+    """Do the same as `having`, but only in `arch` if given. Raises GpuemuError that suggests another arch or chip."""
     among = resources.names("configs") if arch is None else [arch]
     found, elsewhere = having(chip, among), having(chip)
     if found is not None:
@@ -110,7 +106,7 @@ def with_chip(chip: str, arch: str | None = None) -> tuple[str, str]:
 def by_name(
     function: Callable[Concatenate[Architecture, P], R],
 ) -> Callable[Concatenate[Architecture | str | os.PathLike[str], P], R]:
-    """A function of an architecture, its first argument, that takes a name or path in its place, too."""
+    """Let a function whose first argument is an architecture accept a name or a path, too."""
 
     @wraps(function)
     def called(arch: Architecture | str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -135,7 +131,7 @@ def _known_architectures(name: str) -> str:
 
 @lru_cache(maxsize=32)
 def _shipped(path: Path, name: str, written: tuple[int, ...]) -> Architecture:
-    """A shipped architecture, read once as long as no shipped file is written anew."""
+    """Load a shipped architecture, which is read again only if a shipped file changes."""
     return _load(path, resources.label("configs", name), name)
 
 
@@ -144,7 +140,7 @@ def _load(path: Path, label: str, name: str) -> Architecture:
     problems = [p for f in files for p in f.problems]
     values: dict[Names, Located] = {}
     sources: dict[str, str] = {}
-    for f in reversed(files):  # what is extended first, so that its order and not its values win
+    for f in reversed(files):  # extended files first: they determine the order, but not the values
         problems += _put(f, values)
         sources.update(f.sources)
     for f in files:
@@ -161,7 +157,7 @@ def _load(path: Path, label: str, name: str) -> Architecture:
     try:
         arch = build(Architecture, labels, values, sources, section_place)
     except GpuemuError as error:
-        # What was refused above is missing now; once is enough.
+        # A value refused above is missing now; one report is enough.
         refused = {".".join(map(str, names)) for f in files for names in f.refused if names not in values}
         problems += [p for p in error.problems if p.field not in refused]
     if problems:
@@ -171,7 +167,7 @@ def _load(path: Path, label: str, name: str) -> Architecture:
 
 
 def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
-    """Add the file's values to those of what it extends. The problems with what it confirms or leaves out."""
+    """Add the file's values to those that it extends. Return the problems with the values that it confirms or drops."""
     base = dict(values)
     if file.confirmed and not _of_another(file, base):
         found = f"{len(file.confirmed)} names, in a file for the same compute capability"
@@ -201,7 +197,7 @@ def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
 
 
 def _of_another(file: _File, base: Mapping[Names, Located]) -> bool:
-    """Whether the file is for another compute capability than what it extends."""
+    """Whether the file has another compute capability than the values that it extends."""
     there, here = (of.get(("compute_capability",)) for of in (base, file.values))
     return there is not None and here is not None and isinstance(here.value, str) and there.value != here.value
 
@@ -274,7 +270,7 @@ def _read(document: strict_yaml.Document) -> _File:
 
 
 def _walk(result: _File, node: Section | Table, content: Mapping[Any, Any], path: Names) -> None:
-    """Sort the content of a section into values, and note names that are not the schema's."""
+    """Sort the content of a section into values, and collect the names that are not in the schema."""
     said = {key: content[key] for key in ORIGIN if path and isinstance(node, Section) and key in content}
     _check_origin(result, said, path)
     for key, value in content.items():
@@ -323,7 +319,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[str, Any]) -> None:
-    """A value; `said`: what its section says of all its values, where it does not itself."""
+    """Read a value. `said`: the origin that its section states for all its values, where the value has none itself."""
     document = result.document
     line = document.line(path)
     own = content if isinstance(content, dict) else {"value": content}
@@ -354,7 +350,7 @@ def _leaf(result: _File, leaf: Leaf, content: Any, path: Names, said: Mapping[st
 
 
 def _check_origin(result: _File, said: Mapping[str, Any], path: Names) -> None:
-    """Add the problems with what a value, or a section of all of its, says of where it comes from."""
+    """Add the problems with the stated origin of a value, or of all values of a section."""
     allowed = {"status": STATUSES, "confidence": CONFIDENCES}
     for key, text in said.items():
         if text in allowed.get(key, ()) or (key not in allowed and isinstance(text, str) and text):
@@ -364,7 +360,7 @@ def _check_origin(result: _File, said: Mapping[str, Any], path: Names) -> None:
 
 
 def _range(content: Mapping[str, Any]) -> tuple[float, ...] | None:
-    """What an entry says its value lies between, () where it does not; None of what is no range."""
+    """Return the range that an entry gives for its value, or () without one; None if the range is invalid."""
     given, value = plain(content.get("range", ())), content["value"]
     numbers = [value, *given] if isinstance(given, tuple) else [None]
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):

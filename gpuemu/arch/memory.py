@@ -1,4 +1,4 @@
-"""The memories of an architecture: caches of code, shared memory, L1, L2 and what lies behind."""
+"""The memories of an architecture: instruction caches, shared memory, L1, L2 and DRAM."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from gpuemu.arch.schema import (
 
 
 class CodeCache(Part):
-    """The SM's own cache of code (the profiler's ICC), in lines of `issue.instruction_line_bytes`."""
+    """The SM's own instruction cache (the profiler's ICC), in lines of `issue.instruction_line_bytes`."""
 
     capacity_bytes: int = size("of code; its sets are this, by lines and ways")
     ways: int = whole("lines of a set, of which the one asked for least lately makes room", 1, 64, "lines")
 
 
 class CodeSource(Part):
-    """Where a line of code may come from."""
+    """A level that can supply a line of code."""
 
     latency_cycles: int = cycles("until a line is there that nobody asked for before a warp came to it", low=0)
     line_cycles: int = cycles("from one line to the next in order, which is asked for with it, at least", low=0)
 
 
 class SharedCodeCache(CodeSource, CodeCache):
-    """The cache behind it (the profiler's GCC, "L1.5")."""
+    """The cache after the ICC (the profiler's GCC, "L1.5")."""
 
     preloaded_bytes: int = size("of a kernel's code that its launch puts there")
 
 
 class Code(Part):
-    """Code, as it comes to the SM."""
+    """The path of code to the SM."""
 
     icc: CodeCache
     gcc: SharedCodeCache
@@ -50,7 +50,7 @@ class Code(Part):
 
 
 class LanesPerGroup(Part):
-    """How many consecutive lanes go through the banks together, by the width of a lane's access."""
+    """Number of consecutive lanes that access the banks together, by the width of a lane's access."""
 
     bits_32: PowerOfTwo = power_of_two("of accesses of 8, 16 and 32 bits", 32, "lanes")
     bits_64: PowerOfTwo = power_of_two("of 64-bit accesses", 32, "lanes")
@@ -67,7 +67,7 @@ class Ports(Part):
 
 
 class SharedMemory(Part):
-    """Shared memory: its size, its banks, how lanes become wavefronts, and its time."""
+    """Shared memory: its size, its banks, its wavefronts and its timing."""
 
     capacity_bytes: int = size("per SM", 1)
     max_bytes_per_cta: int = size("a CTA may ask for, opt-in included")
@@ -96,7 +96,7 @@ class SharedMemory(Part):
 
 
 class L1(Part):
-    """The SM's own data cache, which shares its memory with shared memory."""
+    """The SM's own data cache, which shares its storage with shared memory."""
 
     capacity_bytes: int = size("L1 and shared memory together", 1)
     reserved_bytes: int = size("of that, what neither has", 0)
@@ -113,7 +113,7 @@ class L1(Part):
 
 
 class L2(Part):
-    """The chip's cache, of which no capacity is modelled: what was touched once is there."""
+    """The chip's L2 cache. gpuemu models no capacity: data that was accessed once stays in it."""
 
     latency_cycles: int = cycles("one line: as of L1", high=1_000_000)
     line_cycles: int = cycles("a line of which any sector is asked for takes at least so long on its way", low=0)
@@ -126,7 +126,7 @@ class L2(Part):
 
 
 class GlobalMemory(Part):
-    """Everything beyond the data stage: L1, the way to L2, L2, and the memory behind it."""
+    """Everything beyond the data stage: L1, the path to L2, L2, and DRAM."""
 
     latency_cycles: int = cycles("data that no cache has: load issue to dependent issue", high=1_000_000)
     spread_cycles: int = cycles("what the farthest block of lines takes longer than the nearest", low=0)

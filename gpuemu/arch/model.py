@@ -1,7 +1,7 @@
-"""What an architecture says about one streaming multiprocessor: names, types, units and bounds.
+"""The values of an architecture for one streaming multiprocessor: names, types, units and bounds.
 
-The values are in `configs/*.yaml`, each with its source. Everything here is frozen; a what-if is a new
-architecture (`with_overrides`). All cycles are cycles of the SM clock.
+The values are in `configs/*.yaml`, each with its source. All objects here are frozen; a what-if is a new architecture
+(`with_overrides`). All cycles are cycles of the SM clock.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d
 
 
 class Sm(Part):
-    """The multiprocessor as a whole: how many of each thing it has, and who may live on it."""
+    """The multiprocessor as a whole: the number of its parts, and the limits of resident warps and CTAs."""
 
     sub_cores: int = whole("warp schedulers; warp w lives on sub-core w mod this", 1, 64, "sub-cores")
     max_warps: int = whole("warps resident at once", 1, 1024, "warps")
@@ -68,7 +68,7 @@ class Sm(Part):
 
 
 class Launch(Part):
-    """What a launch costs before its code runs, and behind it. With all of it 0 a launch costs nothing."""
+    """The cost of a launch before its code runs and after it. If all values are 0, a launch costs nothing."""
 
     overhead_cycles: int = cycles("for which the SM counts as active before the first warp and behind the last", low=0)
     grid_nanoseconds: int = whole("a launch takes without its SMs' own, where its chip does not say", 0, 100_000, "ns")
@@ -132,7 +132,7 @@ class TensorOperation(Part):
 
 
 class TensorTurnaround(Part):
-    """What the tensor pipe loses between two operations whose results leave it at different depths."""
+    """Cycles that the tensor pipe loses between two operations whose results leave it at different depths."""
 
     f32_to_f16: int = cycles("from an f32 accumulator to an f16 one", low=0)
     f32_to_s32: int = cycles("from an f32 accumulator to an s32 one", low=0)
@@ -141,7 +141,7 @@ class TensorTurnaround(Part):
 
 
 class TensorOperands(Part):
-    """How an mma and its neighbours share the ports of the register file."""
+    """How an mma and its neighbors share the ports of the register file."""
 
     first_read_cycles: int = cycles("from the issue of an mma to the read of A", low=0)
     registers_per_cycle: int = whole("of a fragment that are read together", 1, 4, "registers")
@@ -157,7 +157,7 @@ class TensorOperands(Part):
 
 
 class RegisterFile(Part):
-    """The registers of a sub-core, as its operand fetch sees them."""
+    """The registers of a sub-core, as operand fetch uses them."""
 
     banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
     read_cycles: int = cycles("from the issue on, in which registers are read in time; no other is known", 3, 3)
@@ -190,8 +190,8 @@ class AddressDivergence(Part):
 class Warpgroup(Part):
     """The asynchronous side of the tensor cores: products of 64 x N by the four warps of a group.
 
-    One takes as long as its columns do, or as its operands take to be read from shared memory; one with A in registers
-    `register_interval_cycles` at least.
+    A product takes the time of its columns, or the time to read its operands from shared memory. A product with A in
+    registers takes at least `register_interval_cycles`.
     """
 
     queue_entries: int = whole("products of a sub-core that may wait or be at work", 1, 64, "products")
@@ -202,7 +202,7 @@ class Warpgroup(Part):
 
 
 class TensorNumerics(Part):
-    """How the tensor core sums products of floating-point numbers; `gpuemu.tensor.mma` has the whole rule."""
+    """How the tensor core sums floating-point products; `gpuemu.tensor.mma` has the whole rule."""
 
     kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
     products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")
@@ -229,7 +229,7 @@ class TensorCore(Part):
 
 
 class Mio(Part):
-    """The way of a memory instruction from a sub-core to the SM's load/store unit."""
+    """The path of a memory instruction from a sub-core to the SM's load/store unit."""
 
     queue_entries: int = whole("instructions of a sub-core that may wait", 1, 4096, "instructions")
     queue_latency_cycles: int = cycles("issue to dispatch when nothing waits")
@@ -270,12 +270,12 @@ class Barrier(Part):
 
 
 def _chip_rate(about: str, unit: str) -> Any:
-    """A rate of all SMs together, which a chip may leave out."""
+    """A rate of all SMs together, which a chip may omit."""
     return rate(about, unit, 0.001, 1e9, optional=True)
 
 
 class Chip(Part):
-    """A product with such SMs. What it does not say of what they share limits nothing."""
+    """A product with such SMs. A shared resource for which it has no value limits nothing."""
 
     sms: int = whole("that share a grid", 1, 100_000, "SMs")
     clock_mhz: int = whole("of the SMs, as they run when they have work: boost", 1, 100_000, "MHz")
@@ -319,7 +319,7 @@ class Chip(Part):
 class Architecture(Labelled):
     """One streaming multiprocessor: frozen values, read as `arch.shared_memory.banks` and listed by `gpuemu arch show`.
 
-    `load_arch` makes one of an architecture file, `with_overrides` another one of it.
+    `load_arch` makes one from an architecture file, and `with_overrides` makes a variant of it.
     """
 
     compute_capability: str = other("of the chips", 'expected a quoted number such as "9.0"', pattern=r"^\d{1,2}\.\d$")
@@ -355,20 +355,20 @@ class Architecture(Labelled):
 
     @property
     def code_name(self) -> str:
-        """What compilers call code for it: sm_90. One's own what-if is compiled for as the chip that it says it is."""
+        """The compilers' name for its code, such as sm_90. A user's what-if has the name of its compute capability."""
         return f"sm_{self.compute_capability.replace('.', '')}"
 
     @property
     def label(self) -> str:
-        """Its name and what was changed of it, so that variants are told apart."""
+        """Its name and its changed values, which distinguishes variants."""
         changed = [f"{n}={v}" for n, v in self.flat().items() if self.provenance[n].status == "override"]
         return f"{self.name} with {', '.join(changed)}" if changed else self.name
 
     def with_overrides(
         self, overrides: Mapping[str, Any], *, name: str | None = None, where: str = "with_overrides()"
     ) -> Architecture:
-        """A new architecture with some values replaced, by dotted name, and called `name` if that is given.
+        """Return a new architecture with some values replaced by dotted name; `name` renames it.
 
-        Raises GpuemuError, naming `where` and the value, for every unknown name and value out of bounds.
+        Raises GpuemuError, which names `where` and the value, for every unknown name and every value out of bounds.
         """
         return override(self, overrides, where, name)

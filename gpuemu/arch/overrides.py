@@ -1,4 +1,4 @@
-"""What-ifs: single values of an architecture replaced, by dotted name, as `--set` and Python do it."""
+"""Replace single values of an architecture by dotted name, as `--set` and Python do for a what-if."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SET = "--set"
 
 
 def parse_override(text: str) -> tuple[str, object]:
-    """`shared_memory.banks=64` as a name and a value, which is YAML on one line. Raises GpuemuError."""
+    """Parse `shared_memory.banks=64` to a name and a value, which is YAML on one line. Raises GpuemuError."""
     name, equals, value = text.partition("=")
     name = name.strip()
     if not equals or not name:
@@ -27,7 +27,7 @@ def parse_override(text: str) -> tuple[str, object]:
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
-    """All `name=value` of a command line. Raises GpuemuError; setting a name twice is wrong too."""
+    """Parse all `name=value` of a command line. Raises GpuemuError, also for a name that is set twice."""
     overrides: dict[str, object] = {}
     problems: list[Problem] = []
     for text in texts:
@@ -45,7 +45,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, object]:
 
 
 def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | None = None) -> A:
-    """See Architecture.with_overrides."""
+    """Implement Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
     provenance = arch.provenance
@@ -65,7 +65,7 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
         was = values[path_of[name]]
         note = f"{yaml_value(was.value)} without it"
         if was.provenance.status == "override":
-            note = was.provenance.note  # what the file has, not what an earlier override made of it
+            note = was.provenance.note  # the value of the file, not that of an earlier override
         origin = Provenance("override", "", note, "", where, None)
         values[path_of[name]] = Located(plain(value), origin)
     try:
@@ -82,7 +82,7 @@ def _unknown_override(name: str, known: list[str], where: str) -> Problem:
     inside = [n for n in known if n.startswith(name + ".")]
     if inside:
         return Problem(where, None, name, "this is a section", f"Set one of its values, such as {inside[0]}")
-    # People remember the last part of a name, and forget the section it is in.
+    # People remember the last part of a name and forget its section.
     tail = [n for n in known if n.endswith("." + name)]
     if tail:
         meant = " or ".join(repr(n) for n in (tail if len(tail) <= 3 else tail[:1]))

@@ -1,10 +1,10 @@
-"""Between what each value of an architecture may plausibly lie.
+"""The plausible range of each value of an architecture.
 
     range of the file         {value: 16, ..., range: [16, 19]}: its sources differ
     spread over known chips   of a value taken over from another chip, where two chips or more are known
     SHARES                    of everything else, by the kind of the value and its confidence
 
-A number without a range is exact: sizes, banks, words, the things an instruction set fixes.
+A number without a range is exact: sizes, banks, words, and everything that the instruction set fixes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SHARES: dict[Kind, dict[str, float]] = {
     "room": {"A": 0.0, "B": 0.1, "C": 0.5, "D": 1.0},
     "exact": {},
 }
-"""By how much of it a value may be larger, and be divided by to be smaller: 0.25 is 100 to 125 and to 80.
+"""Largest relative error by confidence: 0.25 means that a value of 100 may be 80 to 125.
 
-Of values that two of the shipped architectures know with confidence A or B, latencies differ by 4 to 11 % in the median
-and by less than 25 % in nine pairs of ten, intervals and rates by up to a half to three quarters, places in queues by a
-half: C is another chip's value, D a guess. A and B are what sources of one chip differ by.
+Some values are known with confidence A or B for two of the shipped architectures. Their latencies differ by 4 to 11% in
+the median and by less than 25% in nine of ten pairs. Their intervals and rates differ by up to 50 to 75%, and their
+queue entries by 50%. C is another chip's value and D a guess. A and B are the differences between sources for one chip.
 """
 _UNSURE = ("C", "D")
 _ROOM = ("instructions", "requests", "wavefronts", "copies", "sectors", "lines", "registers", "entries", "products")
@@ -39,7 +39,7 @@ _EXACT = ("sm", "chips", "chip", "compute_capability")
 
 @dataclass(frozen=True)
 class Range:
-    """A value, and between what it may lie; `why`: the rule, in a few words."""
+    """A value and its plausible range; `why` gives the rule in a few words."""
 
     name: str
     value: int | float
@@ -50,7 +50,7 @@ class Range:
 
 
 def kind(path: tuple[str, ...]) -> Kind:
-    """What sort of number the value at `path` is."""
+    """Return the kind of number of the value at `path`."""
     node = node_at(tree(Architecture), path)
     if not isinstance(node, Leaf) or path[0] in _EXACT:
         return "exact"
@@ -63,7 +63,7 @@ def kind(path: tuple[str, ...]) -> Kind:
 
 
 def unsure(arch: Architecture) -> Iterator[tuple[tuple[str, ...], Range]]:
-    """The values of confidence C and D that are no more than a range, each with the names on the way to it."""
+    """Yield the values of confidence C and D that have a range, each with its path of names."""
     for path, value in arch.paths().items():
         name = ".".join(path)
         where = arch.provenance[name]
@@ -86,7 +86,7 @@ def unsure(arch: Architecture) -> Iterator[tuple[tuple[str, ...], Range]]:
 
 @cache
 def _known() -> dict[str, tuple[int | float, ...]]:
-    """Of each value what the shipped architectures have it as that know it."""
+    """Return for each name the values of the shipped architectures that are known."""
     found: dict[str, list[int | float]] = {}
     for shipped in resources.names("configs"):
         arch = load_arch(shipped)

@@ -1,7 +1,7 @@
-"""The kinds of values in an architecture file, and the tree of names they form.
+"""The kinds of values in an architecture file, and the tree of their names.
 
-A kind says in one place what pydantic checks, which unit the value has, and which sentence tells a user
-what would be right.
+A kind defines in one place the check by pydantic, the value's unit, and the sentence that tells a user which values are
+valid.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ DistinctMasks = Annotated[
 
 
 def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optional: bool = False) -> Any:
-    """A whole number from `low` to `high`; the upper bound is there to catch slips of the keyboard.
+    """A whole number from `low` to `high`; the upper bound catches typing errors.
 
-    A file may leave out an `optional` one, which is None then and has no name among the values.
+    A file may omit an `optional` value. It is then None and has no name among the values.
     """
     right = f"expected a whole number from {low} to {high}"
     return Field(
@@ -94,7 +94,7 @@ def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optio
 
 
 def power_of_two(about: str, high: int, unit: str = "", low: int = 1) -> Any:
-    """A power of two from `low` to `high`; goes with the type PowerOfTwo."""
+    """A power of two from `low` to `high`, for the type PowerOfTwo."""
     right = f"expected a power of two from {low} to {high}"
     return Field(description=about, ge=low, le=high, json_schema_extra={"unit": unit, "right": right})
 
@@ -110,7 +110,7 @@ def size(about: str, low: int = 0, high: int = 1 << 26) -> Any:
 
 
 def rate(about: str, unit: str, low: float, high: float, optional: bool = False) -> Any:
-    """A number from `low` to `high`; with less, runs would take more cycles than can be counted."""
+    """A number from `low` to `high`; below that, runs would take more cycles than can be counted."""
     right = f"expected a number from {low:g} to {high:g}"
     return Field(
         default=None if optional else ...,
@@ -127,19 +127,19 @@ def other(about: str, right: str, **constraints: Any) -> Any:
 
 
 def word(about: str, *allowed: str) -> Any:
-    """One of a few words; goes with a Literal of them."""
+    """One of a few words, for a Literal of them."""
     return other(about, f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 
 def table(about: str, entry: type[Part], names: re.Pattern[str], right: str, required: Sequence[str] = ()) -> Any:
-    """A mapping whose keys match `names` and whose entries are sections; `required` must be among them."""
+    """A mapping whose keys match `names` and whose entries are sections; it must contain the names in `required`."""
     kind = (entry, names, right, tuple(required))
     return Field(description=about, json_schema_extra={"table": kind})  # type: ignore[dict-item]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A single value: its unit, what it means, and the sentence that names valid values."""
+    """A single value: its unit, its meaning, and the sentence that names valid values."""
 
     unit: str
     right: str
@@ -148,14 +148,14 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Section:
-    """Named values and sections."""
+    """A section of named values and sections."""
 
     fields: Mapping[str, Node]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Entries under names that the file chooses, within a pattern, and those that it must have."""
+    """Entries with names that the file chooses within a pattern, and the required names."""
 
     entry: Section
     names: re.Pattern[str]
@@ -168,7 +168,7 @@ Node = Leaf | Section | Table
 
 @cache
 def tree(model: type[BaseModel]) -> Section:
-    """The names that a model knows, as read from its fields."""
+    """Return the tree of names that a model knows, from its fields."""
     fields: dict[str, Node] = {}
     for name, field in model.model_fields.items():
         extra: Any = field.json_schema_extra
@@ -183,7 +183,7 @@ def tree(model: type[BaseModel]) -> Section:
 
 
 def node_at(root: Section, path: tuple[str, ...]) -> Node | None:
-    """The node that the names of `path` lead to, or None."""
+    """Return the node at the end of the names of `path`, or None."""
     node: Node = root
     for name in path:
         if isinstance(node, Section) and name in node.fields:

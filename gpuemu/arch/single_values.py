@@ -1,11 +1,11 @@
-"""Single values of an architecture, checked as its building checks them, but without building it.
+"""Check single values of an architecture as `build` does, but without building it.
 
     values = Values(arch)
     values.checked("shared_memory.banks", 64)              # the value as the architecture would have it
-    values.rules_of(("shared_memory.latency_cycles",))     # the rules that look at it
+    values.rules_of(("shared_memory.latency_cycles",))     # the rules that use it
 
-A sweep has up to 100,000 values; building an architecture for each takes minutes. Which values are refused, and with
-which words, is for `with_overrides` to say.
+A sweep has up to 100,000 values, and building an architecture for each would take minutes. `with_overrides` reports the
+refused values and the reasons.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gpuemu.arch.build import RULES, Rule, plain
 from gpuemu.arch.model import Architecture
 
 REFUSED = object()
-"""In the place of a value that the architecture does not take."""
+"""Marks a value that the architecture refuses."""
 
 
 class Values:
-    """The values of an architecture: `flat` by dotted name, and which others each name may have."""
+    """The values of an architecture: `flat` by dotted name, and a check of other values for each name."""
 
     def __init__(self, arch: Architecture):
         self.flat = arch.flat()
@@ -32,7 +32,7 @@ class Values:
         self._adapters: dict[str, TypeAdapter[Any]] = {}
 
     def checked(self, name: str, value: Any) -> Any:
-        """What the architecture makes of the value, or REFUSED; KeyError for a name that it does not have."""
+        """Return the value as the architecture would store it, or REFUSED. Raises KeyError for an unknown name."""
         if name not in self._adapters:
             self._adapters[name] = self._adapter(name)
         try:
@@ -49,5 +49,5 @@ class Values:
         return TypeAdapter(annotation, config=ConfigDict(strict=True))
 
     def rules_of(self, names: Collection[str]) -> list[Rule]:
-        """The rules that look at one of these names, and at none that the architecture does not have."""
+        """Return the rules that use one of these names and only names that the architecture has."""
         return [r for r in RULES if not set(r.names).isdisjoint(names) and set(r.names) <= self.flat.keys()]

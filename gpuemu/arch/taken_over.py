@@ -1,7 +1,7 @@
-"""What the file of one architecture takes over from that of another, which it extends.
+"""The values that one architecture file takes over from another one that it extends.
 
-sm_86 extends sm_90: what was measured on sm_90 is no more than an assumption about sm_86, until somebody gives the
-value there or lists it as `confirmed`, which says that its source holds for both.
+sm_86 extends sm_90. A value measured on sm_90 is only an assumption for sm_86, until somebody gives the value there or
+lists it as `confirmed`, which says that its source holds for both.
 
     sm_90: latency_cycles: {value: 60, status: measured, source: H200, confidence: B, note: "58 for the first"}
     sm_86: nothing, and so {value: 60, status: assumed, source: H200, confidence: C, note: "sm_90 value taken over"}
@@ -18,7 +18,7 @@ _OF_THE_CHIP = ("chip", "chips")
 
 
 def taken_over(values: Mapping[Names, Located], confirmed: Set[str]) -> dict[Names, Located]:
-    """The values of an architecture as another one has them: all but those of its chips."""
+    """Return an architecture's values as another one takes them over, without those of its chips."""
     name = str(values["compute_capability",].value).replace(".", "")
     return {
         path: located if ".".join(path) in confirmed else _assumed(located, f"sm_{name}")
@@ -28,7 +28,7 @@ def taken_over(values: Mapping[Names, Located], confirmed: Set[str]) -> dict[Nam
 
 
 def _assumed(located: Located, name: str) -> Located:
-    """A value of the architecture `name` as an assumption; one that is no more than that there stays as it is."""
+    """Mark a value of the architecture `name` as an assumption. An assumption stays as it is."""
     where = located.provenance
     if where.status in ("assumed", "user", "override"):
         return located

@@ -1,4 +1,4 @@
-"""An architecture written out: as a table, as YAML that can be loaded back, and as JSON."""
+"""Write an architecture as a table, as YAML that can be loaded again, and as JSON."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _COLUMNS = (("name", 35), ("value", 20), ("unit", 12), ("status", 9), ("sure", 4
 
 
 def unit(path: tuple[str, ...]) -> str:
-    """The unit of the value at `path`, or ""."""
+    """Return the unit of the value at `path`, or ""."""
     node = node_at(tree(Architecture), path)
     return node.unit if isinstance(node, Leaf) else ""
 
 
 def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
-    """The table of all values, notes at most `columns` wide, with a style for each line.
+    """Yield the table of all values, with notes at most `columns` wide and a style for each line.
 
         name                                value                unit         status    sure source
         shared_memory
@@ -37,7 +37,7 @@ def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
     "sure" is the confidence, A to D; the line below a value is its note.
     """
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
-    counts = Counter(sorted((p.file for p in arch.provenance.values()), key=DERIVED.__eq__))  # last what follows
+    counts = Counter(sorted((p.file for p in arch.provenance.values()), key=DERIVED.__eq__))  # derived values last
     files = ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
     for line in textwrap.wrap("from " + files, columns, subsequent_indent="     "):
         yield "plain", line
@@ -67,9 +67,9 @@ def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
 
 
 def to_yaml(arch: Architecture) -> str:
-    """A complete architecture file, with every value's provenance and no `extends`.
+    """Write a complete architecture file, with every value's provenance and without `extends`.
 
-    Values that follow from others stand in a comment, so that they follow in the file, too.
+    Derived values are written as comments, so that the new file derives them, too.
     """
     lines = [f"name: {quoted(arch.name)}", f"description: {quoted(arch.description)}"]
     if arch.sources:
@@ -96,7 +96,7 @@ def to_yaml(arch: Architecture) -> str:
 
 
 def to_json(arch: Architecture) -> str:
-    """Labels, values by dotted name with unit and provenance, and sources."""
+    """Write the labels, the values by dotted name with unit and provenance, and the sources."""
     values = {}
     for path, value in arch.paths().items():
         name = ".".join(path)
@@ -132,9 +132,9 @@ def _value(value: Any) -> str:
 
 
 def _row(cells: Sequence[str]) -> list[str]:
-    """The cells in their columns, over as many lines as the longest needs."""
+    """Return the cells in their columns, on as many lines as the longest cell needs."""
     wrapped = [textwrap.wrap(c, width) or [""] for c, (_, width) in zip(cells, _COLUMNS, strict=True)]
-    if cells[0].startswith(" "):  # wrap drops the indentation
+    if cells[0].startswith(" "):  # textwrap drops the indentation
         wrapped[0] = [cells[0]]
     widths = [width for _, width in _COLUMNS]
     return [
@@ -159,7 +159,7 @@ _NAME_WIDTH, _VALUE_WIDTH = 38, 20
 
 
 def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], str | None, str | None]]:
-    """The values in which two differ, by their path, as text; None where one does not have it. In the order of `a`."""
+    """Return the differing values of two architectures by path, as text, in the order of `a`; None if missing."""
     mine, other = a.paths(), b.paths()
     found = []
     for path in dict.fromkeys((*mine, *other)):
@@ -172,10 +172,9 @@ def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], s
 def difference(
     a: Architecture, b: Architecture, notes: bool = False, columns: int = DIFFERENCE_WIDTH
 ) -> Iterator[tuple[Style, str]]:
-    """The values in which two architectures differ, at most `columns` wide; with `notes` where each comes from.
+    """Yield the values in which two architectures differ, at most `columns` wide; `notes` adds their origins.
 
-    shared_memory
-      max_bytes_per_cta                    101376               232448
+    shared_memory max_bytes_per_cta                    101376               232448
     """
     found = differing(a, b)
     same = len(set(a.paths()) & set(b.paths())) - sum(x is not None and y is not None for _, x, y in found)
@@ -202,7 +201,7 @@ def difference(
 
 
 def difference_json(a: Architecture, b: Architecture) -> str:
-    """The same as data: for each name the two values, null where one does not have it."""
+    """Write the differences as JSON: two values for each name, null for a missing value."""
     mine, other = a.paths(), b.paths()
     values = {".".join(path): [mine.get(path), other.get(path)] for path, _, _ in differing(a, b)}
     return json.dumps({"a": a.name, "b": b.name, "values": values}, indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""The values of an architecture by their dotted names, and where each comes from."""
+"""The values of an architecture by their dotted names, and the origin of each."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_WORDS = frozenset(("true", "false", "null"))
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a value comes from.
+    """The origin of a value.
 
-    `status` is measured (by this project), published, derived (from other values), assumed (from another
-    chip, or a guess; `note` says which), user (a bare value of a file) or override. `source` holds keys of
-    the file's `sources`, separated by "; ". `confidence` is A (peer-reviewed or two sources) to D (a guess),
-    or "". `file` and `line` tell where the value stands; `line` is None for an override. `range`: between what its
-    sources have it, () where they agree or the table of `arch.ranges` says it.
+    `status`: measured (by this project), published, derived (from other values), assumed (from another chip, or a
+    guess; `note` says which), user (a bare value of a file) or override. `source`: keys of the file's `sources`,
+    separated by "; ". `confidence`: A (peer-reviewed or two sources) to D (a guess), or "". `file`, `line`: the place
+    of the value; `line` is None for an override. `range`: the range of its sources; () if they agree, or if the table
+    of `arch.ranges` applies.
     """
 
     status: str
@@ -40,14 +40,14 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Located:
-    """A value and where it comes from."""
+    """A value and its origin."""
 
     value: Any
     provenance: Provenance
 
 
 class Labelled(Part):
-    """A tree of values with a name. `name` and `description` are labels; the rest is values."""
+    """A tree of values with a name. `name` and `description` are labels; everything else is a value."""
 
     name: str = other("how files and reports call it", "expected a text", min_length=1)
     description: str = other("one line about it", "expected a text")
@@ -57,20 +57,20 @@ class Labelled(Part):
 
     @property
     def provenance(self) -> Mapping[str, Provenance]:
-        """Where each value comes from, by dotted name."""
+        """The origin of each value, by dotted name."""
         return self._provenance
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """What each source key means."""
+        """The meaning of each source key."""
         return self._sources
 
     def flat(self) -> dict[str, Any]:
-        """Every value by its dotted name, in file order; lists are tuples."""
+        """Return every value by its dotted name, in file order; lists are tuples."""
         return {".".join(path): value for path, value in self.paths().items()}
 
     def paths(self) -> dict[tuple[str, ...], Any]:
-        """As `flat`, by the names on the way; names of tensor modes contain dots themselves."""
+        """Do the same as `flat`, but by tuples of names, because names of tensor modes contain dots."""
         return {
             path: value
             for name in type(self).model_fields
@@ -91,7 +91,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 
 def yaml_value(value: Any) -> str:
-    """A value as an architecture file writes it."""
+    """Write a value as in an architecture file."""
     if isinstance(value, tuple):
         return "[" + ", ".join(map(yaml_value, value)) + "]"
     if isinstance(value, bool):
@@ -100,9 +100,9 @@ def yaml_value(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as YAML: as it is where it is plainly a word, else in double quotes."""
+    """Write text as YAML: unquoted if it is clearly a word, otherwise in double quotes."""
     if _WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
-    # JSON leaves some characters that YAML wants escaped, such as DEL and the Unicode line separators.
+    # JSON does not escape some characters that YAML requires escaped, such as DEL and the Unicode line separators.
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)

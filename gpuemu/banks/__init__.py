@@ -1,1 +1,1 @@
-"""Lane addresses to wavefronts of shared memory."""
+"""Convert lane addresses to wavefronts of shared memory."""

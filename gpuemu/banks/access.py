@@ -1,4 +1,4 @@
-"""One shared-memory access of a warp: its phases, what each wavefront of them serves, and what it costs."""
+"""One shared-memory access of a warp: its phases, the words that each wavefront serves, and the cost of the access."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Served(NamedTuple):
 class Phase:
     """One group or phase of an access.
 
-    `lanes`: the lanes counted together, active or not. `served`: for each wavefront what it serves, by
-    bank. Every bank takes its words in the order of their first lanes; the hardware's order is not known.
+    `lanes`: the lanes counted together, active or not. `served`: for each wavefront, the words that it serves, sorted
+    by bank. Each bank serves its words in the order of their first lanes, because the hardware's order is not known.
     """
 
     index: int
@@ -49,18 +49,20 @@ class Phase:
 
     @property
     def wavefronts(self) -> int:
-        """Wavefronts that this group costs."""
+        """Number of wavefronts of this group."""
         return len(self.served)
 
 
 @dataclass(frozen=True, repr=False)
 class SharedAccess:
-    """One shared-memory access of a warp and what it costs.
+    """One shared-memory access of a warp and its cost.
 
-    `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access
-    holds the data stage, at least one per group. `merged`: neighbouring groups were joined. Of an asynchronous copy
-    `global_byte_addresses` is where the lanes read, and `copied` the phase that each lane goes in and its turn there,
-    -1 for none; one past L1 counts its pieces, and holds the stage that sends copies on.
+    `width`: bits per lane, or the number of matrices. `data_stage_cycles`: cycles for which the access holds the data
+    stage, at least one per group. `merged`: neighboring groups were joined.
+
+    Two fields exist only for an asynchronous copy. `global_byte_addresses`: the addresses that the lanes read.
+    `copied`: the phase of each lane and its turn in that phase, or -1 for a lane that takes no part. The wavefronts of
+    a copy that bypasses L1 are its pieces; it holds the stage that forwards copies.
     """
 
     op: str
@@ -83,7 +85,7 @@ class SharedAccess:
         return f"{self.wavefronts} wavefronts, ideal {self.ideal_wavefronts}, excess {self.excess_wavefronts}"
 
     def svg(self) -> str:
-        """The access as a picture: a row for each wavefront, a column for each bank, lanes in the cells."""
+        """Draw the access as SVG: a row for each wavefront, a column for each bank, and lanes in the cells."""
         phases = [(phase.ideal_wavefronts, phase.served) for phase in self.phases]
         return as_svg(self.op, self._counts(), self.geometry.banks, self.geometry.bank_width_bytes, phases)
 
@@ -91,7 +93,7 @@ class SharedAccess:
         return self.svg()
 
     def records(self) -> list[dict[str, int]]:
-        """A flat record for each word that a lane asks for: its phase, wavefront (from 1), lane, word and bank."""
+        """Return a flat record for each word that a lane requests: phase, wavefront (from 1), lane, word and bank."""
         served = ((phase, wavefront) for phase in self.phases for wavefront in phase.served)
         return [
             {"phase": phase.index, "wavefront": number, **one._asdict()}
@@ -106,7 +108,7 @@ class SharedAccess:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """The groups or phases in order, with what each of their wavefronts serves."""
+        """The groups or phases in order, with the words that each of their wavefronts serves."""
         if self.kind is AccessKind.COPY:
             return self._copy_phases()
         group = self.geometry.group_of_lane(self.kind, self.width)
@@ -116,7 +118,7 @@ class SharedAccess:
         return tuple(self._phase(index, tuple(lanes)) for index, lanes in enumerate(members))
 
     def _words(self, lane: int) -> range:
-        """The words of shared memory that a lane asks for."""
+        """Return the words of shared memory that a lane requests."""
         size, unit = self.geometry.access_bytes(self.kind, self.width), self.geometry.bank_width_bytes
         address = self.lane_byte_addresses[lane]
         return range(address // unit, (address + size - 1) // unit + 1)
@@ -142,7 +144,7 @@ class SharedAccess:
     def _phase(self, index: int, lanes: tuple[int, ...]) -> Phase:
         geometry = self.geometry
         shares = geometry.shares_words(self.kind)
-        # bank -> (word, and its lane if words are not shared) -> lanes to serve; in the order of first lanes
+        # bank -> (word, and its lane if lanes do not share words) -> lanes to serve, in the order of first lanes
         wanted: dict[int, dict[tuple[int, int], list[int]]] = {}
         for lane in lanes:
             if self.active_mask >> lane & 1:
@@ -181,12 +183,13 @@ def shared_access(
 ) -> SharedAccess:
     """Count the wavefronts of one warp access.
 
-    `op`: such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or as machine code has it; see `parse_op`.
-    `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane; those of inactive lanes, and of lanes that
-    an LDSM or STSM does not read, are ignored. `active_mask`: bit i is lane i. `global_byte_addresses`: of LDGSTS,
-    where the lanes read; without gaps from a line's begin on if left out. Raises GpuemuError for an unknown op,
-    another number of addresses, and active lanes whose address is negative or not a multiple of the width; `where`
-    stands for the file in its message.
+    `op`: a name such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or the full name in machine code; see `parse_op`.
+    `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane. The addresses of inactive lanes are
+    ignored, and so are those that an LDSM or STSM does not read. `active_mask`: bit i is lane i.
+    `global_byte_addresses`: the addresses that the lanes of an LDGSTS read. By default, the lanes read contiguous bytes
+    from the start of a line. `where`: the name to print in errors instead of a file. Raises GpuemuError for an unknown
+    op, for a wrong number of addresses, and for an active lane whose address is negative or not a multiple of the
+    width.
     """
     geometry = BankGeometry.of(arch)
     kind, width = parse_op(op, where=(where, None, "op"))
@@ -207,7 +210,7 @@ def shared_access(
 
 
 def _by_lane(addresses: Sequence[int] | IntArray, where: str, field: str) -> IntArray:
-    """32 addresses as [1, 32]. Raises GpuemuError for anything else."""
+    """Return 32 addresses as an array [1, 32]. Raises GpuemuError for anything else."""
     given = np.asarray(addresses)
     if given.shape != (LANES,):
         found = f"{given.size} addresses" if given.ndim == 1 else f"an array of shape {given.shape}"

@@ -1,22 +1,24 @@
-"""Asynchronous copies (LDGSTS): shared *and* global byte addresses of a warp's lanes → wavefronts and conflicts.
+"""Asynchronous copies (LDGSTS): count wavefronts and conflicts from the shared *and* global byte addresses of the
+lanes.
 
-Through L1 (.ca): the lines of global memory find their tags first, one of each bank of tags at a time, in the
-order of their first lanes. What a tag wavefront found goes on group by group, as stores of that width do. A lane waits
-for all earlier ones of its group that read from the same bank of L1 or write to the same bank of shared memory, also
-where they want the same word; each wavefront takes those that wait for none. Lanes that only get zeros are groups of
-their own and read nothing. A lane that has more words than there are banks takes several wavefronts, see `passes`. A
-conflict is a wavefront behind those of a group's first lanes.
-The profiler's counters by instruction (sm__sass) know no tags: of each group of lanes the one that meets most others
-in its banks has one more wavefront than it meets.
+Copies through L1 (.ca) first look up the tags of their lines of global memory. One tag wavefront finds at most one line
+in each bank of tags, in the order of the lines' first lanes. The lanes of a tag wavefront then move group by group,
+like stores of the same width. A lane waits for every earlier lane of its group that reads from the same bank of L1 or
+writes to the same bank of shared memory, even if both want the same word. Each wavefront serves the lanes that wait for
+no other lane. Lanes that only receive zeros form their own groups and read nothing. A lane with more words than there
+are banks needs several wavefronts; see `passes`. A conflict is any wavefront of a group after its first. The profiler's
+per-instruction counters (sm__sass) ignore tags. They count one wavefront for a group, plus the largest number of other
+lanes that any of its lanes meets in its banks.
 
-Past L1 (.cg): of lanes that write the same 16 bytes the first counts. A piece brings sectors of one line
-to one line of shared memory, each sector once, if the halves of all are exchanged or of none, if all change between
-even and odd or none does, and if they are the same halves. That is what the profiler counts as wavefronts; it
-has no conflicts, but where lanes get zeros those that the copy would have through L1. Tags: each pair of a line that is
-read and one that is written needs its bank of tags for the one, and one of four banks for the other.
+Copies past L1 (.cg) move pieces. If several lanes write the same 16 bytes, the first lane counts. A piece moves sectors
+of one line of global memory to one line of shared memory, each sector once. All sectors of a piece must use the same
+halves, all or none must exchange their halves, and all or none must change between even and odd. The profiler counts
+these pieces as wavefronts. They have no conflicts, except that lanes that receive zeros have the conflicts of a copy
+through L1. Tags: each pair of a line that is read and a line that is written occupies the tag bank of the first line
+and one of four banks for the second.
 
-Source: hardware counters of one H100 (sm_90), 1,569 copies in tests/data/h100/copies.csv, all counted exactly;
-but of scattered copies past L1 the hardware moves, here and there, a few sectors less.
+Source: hardware counters of one H100 (sm_90) for 1,569 copies in tests/data/h100/copies.csv. All are counted exactly,
+except that the hardware sometimes moves a few sectors less for scattered copies past L1.
 """
 
 from __future__ import annotations
@@ -33,31 +35,31 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 HALF_BYTES = 16
-"""What a lane of a copy past L1 moves; two are a sector."""
+"""Bytes that one lane of a copy past L1 moves; two of them make a sector."""
 TARGET_BANKS = 4
-"""Banks that the lines of shared memory lie in for copies past L1."""
+"""Banks that hold the lines of shared memory for copies past L1."""
 _ROWS_AT_ONCE = 2048
 _EARLIER = np.tri(LANES, k=-1, dtype=np.bool_)
 
 
 class Banks(Protocol):
-    """What of the hardware the rules depend on; see BankGeometry."""
+    """The hardware values that the rules depend on; see BankGeometry."""
 
     @property
     def banks(self) -> int:
-        """Of shared memory, and of L1."""
+        """Number of banks of shared memory and of L1."""
 
     @property
     def bank_width_bytes(self) -> int:
-        """Of one of them."""
+        """Width of one bank."""
 
     @property
     def line_bytes(self) -> int:
-        """Of a line of L1."""
+        """Bytes of a line of L1."""
 
     @property
     def sector_bytes(self) -> int:
-        """Of a part of it."""
+        """Bytes of a sector, which is part of a line."""
 
     @property
     def tag_bank_masks(self) -> tuple[int, ...]:
@@ -65,15 +67,16 @@ class Banks(Protocol):
 
 
 class CopyCounts(NamedTuple):
-    """What n copies cost, each array [n].
+    """The cost of n copies; each field is an array [n].
 
-    `wavefronts`, `conflicts`: of the data stage, as the hardware counts them. `by_instruction`,
-    `conflicts_by_instruction`: as the profiler counts them for the source page. `ideal`: the fewest that could move
-    what the lanes write. `sectors`: that L1 is asked for, or the sender; `sectors_by_instruction`: as the profiler
-    counts them. `ideal_sectors`: the fewest that could hold what is read. `tag_wavefronts`, `tag_accesses`: passes of
-    the tags, and lines that they look for (past L1: pairs of lines). `phase`, `turn` [n, 32]: the group that each lane
-    goes in, and its turn in there, of one wavefront or of `passes`; -1 of lanes that take no part, or whose bytes
-    another writes.
+    `wavefronts`, `conflicts`: in the data stage, as the hardware counters report them. `by_instruction`,
+    `conflicts_by_instruction`: as the profiler's source page reports them. `ideal`: the minimum number of wavefronts
+    for the bytes that the lanes write. `sectors`: sectors requested from L1, or from the unit that sends copies past
+    it. `sectors_by_instruction`: sectors as the profiler's source page reports them. `ideal_sectors`: the minimum
+    number of sectors that hold the bytes read. `tag_wavefronts`, `tag_accesses`: passes of the tags, and the lines
+    (past L1: pairs of lines) that they look up. `phase`, `turn` [n, 32]: the group of each lane and its turn in that
+    group; a turn is one wavefront, or `passes` wavefronts. Both are -1 for lanes that take no part and for lanes whose
+    bytes another lane writes.
     """
 
     wavefronts: IntArray
@@ -91,12 +94,12 @@ class CopyCounts(NamedTuple):
 
 
 def passes(on: Banks, width_bytes: int) -> int:
-    """Wavefronts that a lane takes by itself: its words follow each other, and each bank has one in a wavefront."""
+    """Wavefronts that one lane needs for itself: its words are contiguous, and a wavefront serves one word per bank."""
     return -(-_words(on, width_bytes) // on.banks)
 
 
 def tag_banks(lines: IntArray, masks: tuple[int, ...] | list[int]) -> IntArray:
-    """The bank that has the tag of each line: a bit for each mask, whether the line has an odd number of its bits."""
+    """Return the bank that holds the tag of each line. Each mask gives one bit: the parity of its bits of the line."""
     bank = np.zeros_like(lines)
     for mask in masks:
         odd = lines & mask
@@ -110,9 +113,9 @@ def count(
     on: Banks, width_bytes: int, lanes_per_group: int, to: IntArray, source: IntArray, active: BoolArray,
     zeros: BoolArray, *, bypass: bool,
 ) -> CopyCounts:  # fmt: skip
-    """Copies of `width_bytes` a lane from `source` in global memory `to` shared memory, all arrays [n, 32].
+    """Count copies of `width_bytes` per lane from `source` in global memory `to` shared memory; all arrays are [n, 32].
 
-    `zeros`: lanes that read nothing and get zeros. Copies that are alike but for where they begin are counted once.
+    `zeros`: lanes that read nothing and receive zeros. Copies that differ only in their start address are counted once.
     """
     zeros = zeros & active
     bank = tag_banks(source // on.line_bytes, on.tag_bank_masks)
@@ -134,7 +137,7 @@ def count(
 
 
 class _Copies:
-    """Copies of one width, and which of their lanes read the same line, or lines whose tags lie in the same bank."""
+    """Copies of one width, and which of their lanes read the same line or lines whose tags share a bank."""
 
     def __init__(
         self, on: Banks, width_bytes: int, lanes_per_group: int, to: IntArray, source: IntArray, bank: IntArray,
@@ -167,7 +170,7 @@ class _Copies:
         )  # fmt: skip
 
     def past_l1(self, zeros: BoolArray) -> CopyCounts:
-        """Counts of copies past it."""
+        """Count copies past L1."""
         on, active = self.on, self.active
         reads = active & ~zeros
         same_half = _same(self.to // HALF_BYTES)
@@ -190,7 +193,7 @@ class _Copies:
         )  # fmt: skip
 
     def _zeros(self, zeros: BoolArray) -> tuple[IntArray, IntArray]:
-        """Wavefronts and conflicts of the lanes that get zeros."""
+        """Return the wavefronts and conflicts of the lanes that receive zeros."""
         together = zeros[:, :, None] & zeros[:, None, :] & _same(self.group)
         turn = _turns(_meet(self.on, self.width_bytes, self.to) & together)
         each = passes(self.on, self.width_bytes)
@@ -201,14 +204,16 @@ class _Copies:
         return np.asarray(-(-lanes.sum(axis=1) * self.width_bytes // (self.on.banks * self.on.bank_width_bytes)))
 
     def _tag_wavefronts(self, reads: BoolArray) -> tuple[IntArray, IntArray]:
-        """The tag wavefront that finds each lane's line, [n, 32], and how many lines there are, [n]."""
+        """Return the tag wavefront that finds each lane's line, [n, 32], and the number of lines, [n]."""
         begins = reads & _first(self.same_line, reads)
         ahead = (self.same_bank & begins[:, None, :] & _EARLIER).sum(axis=2)
         of_line = np.where(self.same_line & begins[:, None, :], ahead[:, None, :], 0).max(axis=2)
         return np.where(reads, of_line, 0), begins.sum(axis=1)
 
     def _sectors_by_instruction(self, moves: BoolArray) -> IntArray:
-        """Pairs of a sector that is read and one that is written, each as often as a half of the one is needed."""
+        """Count pairs of a sector that is read and a sector that is written, each as often as one of its halves is
+        needed.
+        """
         sector = self.on.sector_bytes
         same = _same(self.source // sector) & _same(self.to // sector) & moves[:, None, :]
         needed = (same & _same(self.source // HALF_BYTES)).sum(axis=2)
@@ -216,7 +221,9 @@ class _Copies:
         return np.asarray(np.where(moves & _first(same, moves), most, 0).sum(axis=1))
 
     def _sectors_sent(self, pairs: BoolArray, moves: BoolArray) -> IntArray:
-        """Of each pair of lines the sectors that are read or, if they are more, those that are written."""
+        """For each pair of lines, count its sectors read or its sectors written, whichever is more; return the sum,
+        [n].
+        """
         most = np.zeros(moves.shape, np.int64)
         for addresses in (self.source, self.to):
             begins = moves & _first(pairs & _same(addresses // self.on.sector_bytes), moves)
@@ -225,22 +232,22 @@ class _Copies:
 
 
 def _same(what: IntArray) -> BoolArray:
-    """Which lanes have the same number, [n, 32, 32]."""
+    """Return which lanes have equal numbers, [n, 32, 32]."""
     return np.asarray(what[:, :, None] == what[:, None, :])
 
 
 def _first(same: BoolArray, lanes: BoolArray) -> BoolArray:
-    """Which of the lanes have none before them that is the same, [n, 32]."""
+    """Return the lanes without an equal lane before them, [n, 32]."""
     return np.asarray(~(same & lanes[:, None, :] & _EARLIER).any(axis=2))
 
 
 def _words(on: Banks, width_bytes: int) -> int:
-    """The words of shared memory that a lane's bytes lie in."""
+    """Number of shared-memory words that hold a lane's bytes."""
     return max(1, -(-width_bytes // on.bank_width_bytes))
 
 
 def _meet(on: Banks, width_bytes: int, addresses: IntArray) -> BoolArray:
-    """Which lanes use a bank that others use, [n, 32, 32]; not those on other bytes of one word of a wide bank."""
+    """Return which lanes meet in a bank, [n, 32, 32]. Lanes on different bytes of one wide word do not meet."""
     words = _words(on, width_bytes)
     first = addresses // on.bank_width_bytes
     apart = (first[:, :, None] - first[:, None, :]) % on.banks
@@ -251,7 +258,7 @@ def _meet(on: Banks, width_bytes: int, addresses: IntArray) -> BoolArray:
 
 
 def _turns(waits: BoolArray) -> IntArray:
-    """The wavefront of each lane, [n, 32]: the one behind that of the last of those before it that it waits for."""
+    """Return the wavefront of each lane, [n, 32]: the first after those of all earlier lanes that it waits for."""
     turn = np.zeros(waits.shape[:2], np.int64)
     for lane in range(1, LANES):
         turn[:, lane] = np.where(waits[:, lane, :lane], turn[:, :lane] + 1, 0).max(axis=1)
@@ -259,7 +266,7 @@ def _turns(waits: BoolArray) -> IntArray:
 
 
 def _sum_of_most(value: IntArray, key: IntArray, lanes: BoolArray, keys: int) -> tuple[IntArray, IntArray]:
-    """(sum over keys of the largest value plus 1 of its lanes, how many keys have lanes), [n] each."""
+    """Return (sum over keys of the largest value of their lanes plus 1, number of keys with lanes), [n] each."""
     most = np.zeros((len(value), keys), np.int64)
     rows = np.nonzero(lanes)[0]
     np.maximum.at(most, (rows, key[lanes]), value[lanes] + 1)
@@ -267,7 +274,7 @@ def _sum_of_most(value: IntArray, key: IntArray, lanes: BoolArray, keys: int) ->
 
 
 def _pieces(on: Banks, to: IntArray, source: IntArray, writes: BoolArray) -> IntArray:
-    """The piece that each lane's 16 bytes go in, [n, 32], from 0 on; -1 of other lanes."""
+    """Return the piece that moves each lane's 16 bytes, [n, 32], counted from 0; -1 for other lanes."""
     turn = np.full(to.shape, -1, np.int64)
     halves, sectors = on.sector_bytes // HALF_BYTES, on.line_bytes // on.sector_bytes
     for row, lanes in enumerate(writes):

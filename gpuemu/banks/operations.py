@@ -1,4 +1,4 @@
-"""The instructions that go to shared memory, by the names that people and machine code give them."""
+"""The instructions that access shared memory, by their short names and their names in machine code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AccessKind(Enum):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether the width of this kind is a number of matrices rather than of bits."""
+        """Whether the width of this kind is a number of matrices instead of bits."""
         return self in (AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX)
 
 
@@ -36,7 +36,7 @@ _ATOMIC_OPERATIONS = frozenset(
 _COPY_WIDTHS = {"32": 32, "64": 64, "128": 128}
 _COPY_FORMS = frozenset(("E", "ACCESS", "BYPASS", "CONSTANT", "EF", "EL", "LTC64B", "LTC128B", "LTC256B", "ZFILL"))
 _GENERIC_FORMS = frozenset(("E", "STRONG", "CTA", "SM", "GPU", "SYS", "CONSTANT", "EF", "EL", "LU", "NA"))
-# mnemonic -> kind, width without a modifier, modifiers that change no width, modifiers that do
+# mnemonic -> kind, width without a modifier, modifiers that keep the width, modifiers that change it
 _OPS: dict[str, tuple[AccessKind, int, frozenset[str], dict[str, int]]] = {
     "LDS": (AccessKind.LOAD, 32, frozenset("U"), _WIDTHS),
     "LD": (AccessKind.GENERIC_LOAD, 32, _GENERIC_FORMS, _WIDTHS),
@@ -53,10 +53,10 @@ KNOWN_OPS = (
 
 
 def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", None, "op")) -> tuple[AccessKind, int]:
-    """The kind and width of an access: bits per lane, or for matrices their number.
+    """Return the kind and width of an access. The width is bits per lane, or the number of matrices.
 
     Reads the short names (`LDS.128`, `LDSM.T.4`) and those of machine code (`LDSM.16.MT88.4`, `LDS.U.128`,
-    `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other.
+    `ATOMS.POPC.INC.32`). Raises GpuemuError at `where` (file, line, field) for any other name.
     """
     opcode = parse_opcode(str(op).strip().upper())
     base, modifiers = opcode.mnemonic, opcode.modifiers

@@ -1,6 +1,6 @@
-"""An access as a picture in SVG: a row for each wavefront, a column for each bank, the lane in the cell.
+"""Draw an access as SVG: a row for each wavefront, a column for each bank, and the lane in the cell.
 
-Cells have the colour of their bank. `5+` is lane 5 and others that share its word, which the cell's tooltip lists. The
+Cells have the color of their bank. `5+` means lane 5 and others that share its word; the cell's tooltip lists them. The
 numbers of wavefronts beyond the ideal are red.
 """
 
@@ -11,13 +11,13 @@ from html import escape
 
 CELL, LEFT, TOP = 24, 108, 68
 Wavefront = Sequence[tuple[int, int, int]]
-"""What a wavefront serves: lane, word, bank."""
+"""The words that a wavefront serves: lane, word, bank."""
 
 
 def as_svg(
     title: str, counts: str, banks: int, bank_width_bytes: int, phases: Sequence[tuple[int, Sequence[Wavefront]]]
 ) -> str:
-    """The picture. A phase is its ideal and its wavefronts; `title` and `counts` are the lines above."""
+    """Draw the picture. A phase is its ideal and its wavefronts; `title` and `counts` are the lines above the cells."""
     rows = [
         (number if turn == 0 else None, turn >= ideal, wavefront)
         for number, (ideal, served) in enumerate(phases)
@@ -60,5 +60,5 @@ def _cells(wavefront: Wavefront, banks: int, width: int, y: int) -> Iterator[str
 
 
 def colour_of(bank: int, banks: int) -> str:
-    """A light colour for each bank, once around the circle of hues."""
+    """Return a light color for each bank, spread over the circle of hues."""
     return f"hsl({360 * bank // banks},75%,82%)"

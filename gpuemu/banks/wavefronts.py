@@ -1,27 +1,29 @@
-"""Shared-memory banks: the byte addresses of a warp's lanes → groups or phases → wavefronts.
+"""Shared-memory banks: count groups or phases, and their wavefronts, from the byte addresses of a warp's lanes.
 
-A wavefront is one pass of the data stage; it serves one distinct word of every bank, a word being
-`bank_width_bytes` wide and its bank `word mod banks`. A warp instruction is counted group by group:
+A wavefront is one pass of the data stage. It serves one distinct word of every bank; a word is `bank_width_bytes` wide
+and its bank is `word mod banks`. gpuemu counts a warp instruction group by group:
 
-* loads and stores: consecutive lanes form groups, 32 lanes up to 32 bits, 16 at 64 bits, 8 at 128 bits.
-  A group costs the largest number of distinct words that one bank must serve; lanes on one word share it.
-* merging, loads only: if every active lane agrees with its partner at lane XOR 1 (or every one with lane
-  XOR 2), that is the partner is inactive or has the same address, neighbouring groups join in pairs. Those of
-  loads by generic addresses (LD) do not: 16 LD.64 of one word have 32 wavefronts, and the time of as many.
-* matrix loads and stores: phase p is 8 row addresses (lanes 8p to 8p+7), 16 bytes each. Transposition
-  happens behind the banks and costs nothing here.
-* atomics: lanes on one word do not share; each is served by itself. Those that count lanes (ATOMS.POPC.INC,
-  what atomicAdd of 1 is compiled to) share: kernels that count into one word take no longer than others.
-* asynchronous copies depend on where they read, too: see `copies`. What is counted here is one that reads without
-  gaps from a line's begin on: a store, but that lanes on the same bytes take turns.
-* an access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has
-  groups: one STS.128 lane costs 1 wavefront and 4 cycles, three that conflict in one group 3 and 4.
+* Loads and stores: consecutive lanes form groups of 32 lanes up to 32 bits, 16 at 64 bits and 8 at 128 bits. A group
+  costs the largest number of distinct words that one bank must serve. Lanes on one word share it.
+* Merging, for loads only: neighboring groups join in pairs if every active lane agrees with its partner at lane XOR 1,
+  or every one with its partner at lane XOR 2. Partners agree if one is inactive or both have the same address. Loads by
+  generic addresses (LD) do not merge: 16 LD.64 of one word have 32 wavefronts and take the time of 32.
+* Matrix loads and stores: phase p has 8 row addresses (lanes 8p to 8p+7) of 16 bytes each. Transposition happens after
+  the banks and costs nothing here.
+* Atomics: lanes on one word do not share it; each is served by itself. Atomics that count lanes (ATOMS.POPC.INC, which
+  the compiler emits for atomicAdd of 1) do share: kernels that count into one word take no longer than others.
+* Asynchronous copies also depend on the addresses that they read; see `copies`. This module counts a copy that reads
+  contiguous bytes from the start of a line. Such a copy counts as a store, except that lanes on the same bytes take
+  turns.
+* An access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has groups. An
+  STS.128 with one active lane has 1 wavefront and takes 4 cycles; three lanes that conflict in one group have 3
+  wavefronts and take 4 cycles.
 
-Source: hardware counters of one H200 (sm_90), 1,198 access patterns in tests/data/h200/patterns.csv, all
-counted exactly. Group sizes, merge distances and the numbers of banks are values of the architecture file.
+Source: hardware counters of one H200 (sm_90) for 1,198 access patterns in tests/data/h200/patterns.csv, all counted
+exactly. The architecture file has the group sizes, merge distances and numbers of banks.
 
-Not measured, and counted by the rule for ATOMS.ADD: other atomics, among them 64-bit ones, which go in the
-groups of their width.
+Other atomics were not measured; they are counted by the rule for ATOMS.ADD. Among them are 64-bit atomics, which form
+the groups of their width.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from gpuemu.banks.operations import AccessKind
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.warp import LANES
 
-MATRIX_ROWS = 8  # an ldmatrix or stmatrix matrix is 8 rows, whatever the memory behind it
-TABLE_ENTRIES = 1 << 22  # counters held at once by `count`, which bounds its memory
+MATRIX_ROWS = 8  # an ldmatrix or stmatrix matrix has 8 rows, whatever the memory system does
+TABLE_ENTRIES = 1 << 22  # counters that `count` holds at once, to bound its memory
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -48,23 +50,23 @@ class HasSharedMemory(Protocol):
 
     @property
     def shared_memory(self) -> Any:
-        """The section with the values that `BankGeometry.of` names."""
+        """Return the section with the values that `BankGeometry.of` names."""
 
     @property
     def global_memory(self) -> Any:
-        """The same of global memory: asynchronous copies depend on both."""
+        """Return the section of global memory: asynchronous copies depend on both."""
 
 
 @dataclass(frozen=True)
 class BankGeometry:
-    """The numbers that wavefronts depend on; the defaults are those of sm_70 to sm_90.
+    """The hardware values that wavefronts depend on; the defaults are those of sm_70 to sm_90.
 
-    Nothing follows from anything here: an architecture with other banks says what the rest then is (`of`).
+    No field is derived from another: an architecture with other banks gives all values (`of`).
 
-    `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits.
-    `load_merge_distances`: lane-XOR distances at which equal addresses let the groups of a load join.
-    `matrix_row_bytes`: bytes behind one row address of a matrix load or store.
-    `line_bytes`, `sector_bytes`, `tag_bank_masks`: of L1, for asynchronous copies.
+    `lanes_per_group_*`: lanes counted together, for accesses of up to 32, 64 and 128 bits. `load_merge_distances`:
+    lane-XOR distances at which equal addresses let the groups of a load join. `matrix_row_bytes`: bytes at one row
+    address of a matrix load or store. `line_bytes`, `sector_bytes`, `tag_bank_masks`: values of L1, for asynchronous
+    copies.
     """
 
     banks: int = 32
@@ -93,7 +95,7 @@ class BankGeometry:
 
     @classmethod
     def of(cls, arch: HasSharedMemory | BankGeometry) -> BankGeometry:
-        """The geometry of an architecture; a geometry is its own."""
+        """Return the geometry of an architecture, or a geometry unchanged."""
         if isinstance(arch, BankGeometry):
             return arch
         memory = arch.shared_memory
@@ -113,11 +115,11 @@ class BankGeometry:
         )
 
     def access_bytes(self, kind: AccessKind, width: int) -> int:
-        """Bytes behind one lane's address: `width` bits, or a matrix row."""
+        """Bytes at one lane's address: `width` bits, or a matrix row."""
         return self.matrix_row_bytes if kind.is_matrix else width // 8
 
     def group_of_lane(self, kind: AccessKind, width: int) -> IntArray:
-        """The group or phase of each lane before merging, [32]; -1 where a lane's address is not used."""
+        """Return the group or phase of each lane before merging, [32]; -1 if the lane's address is not used."""
         lane = np.arange(LANES)
         if kind.is_matrix:
             return np.where(lane < MATRIX_ROWS * width, lane // self.matrix_rows_per_phase, -1)
@@ -126,16 +128,16 @@ class BankGeometry:
         return lane // (self.lanes_per_group_64 if width <= 64 else self.lanes_per_group_128)
 
     def shares_words(self, kind: AccessKind) -> bool:
-        """Whether lanes on one word are served together, those of a copy if they write different bytes of it."""
+        """Whether lanes on one word are served together. Lanes of a copy share a word if they write different bytes."""
         return kind is not AccessKind.ATOMIC or self.atomic_same_word_shares
 
 
 class Counts(NamedTuple):
     """Wavefronts of n accesses, each array [n].
 
-    `ideal`: the fewest wavefronts that as many distinct words could cost, group by group after merging.
-    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: of lanes, after merging. `words`:
-    of banks that it reads or writes, each once in a group.
+    `ideal`: the minimum number of wavefronts for as many distinct words, group by group after merging.
+    `data_stage_cycles`: cycles for which an access holds the data stage. `groups`: groups of lanes after merging.
+    `words`: bank words read or written, each counted once per group.
     """
 
     wavefronts: IntArray
@@ -148,7 +150,7 @@ class Counts(NamedTuple):
 def refuse_misaligned(
     size: int, addresses: IntArray, used: BoolArray, where: str, field: str = "lane_byte_addresses"
 ) -> None:
-    """Raise GpuemuError where a used address is negative or no multiple of the size."""
+    """Raise GpuemuError if a used address is negative or not a multiple of the size."""
     wrong = np.argwhere(used & ((addresses < 0) | (addresses % size != 0)))
     if len(wrong):
         row, lane = wrong[0].tolist()
@@ -159,7 +161,7 @@ def refuse_misaligned(
 
 
 def merges(geometry: BankGeometry, kind: AccessKind, width: int, addresses: IntArray, active: BoolArray) -> BoolArray:
-    """Which of n accesses have their groups joined in pairs, [n]; addresses and active are [n, 32]."""
+    """Return which of n accesses have their groups joined in pairs, [n]; addresses and active are [n, 32]."""
     merged = np.zeros(len(addresses), dtype=np.bool_)
     if kind is AccessKind.LOAD and geometry.group_of_lane(kind, width)[-1] > 0:
         for distance in geometry.load_merge_distances:
@@ -180,9 +182,9 @@ def count(
 ) -> Counts:
     """Count the wavefronts of n accesses of one kind at once.
 
-    `width`: bits per lane, or the number of matrices. `addresses`: byte addresses, int [n, 32]; those of
-    inactive lanes, and of lanes that a matrix access does not read, are ignored. `active`: bool [n, 32].
-    Raises GpuemuError, with `where` for a file, if a used address is negative or no multiple of the width.
+    `width`: bits per lane, or the number of matrices. `addresses`: byte addresses, int [n, 32]. The addresses of
+    inactive lanes are ignored, and so are those that a matrix access does not read. `active`: bool [n, 32]. Raises
+    GpuemuError, which names `where` as the file, if a used address is negative or not a multiple of the width.
     """
     lanes = np.asarray(addresses, dtype=np.int64).reshape(-1, LANES)
     lane_group = geometry.group_of_lane(kind, width)
@@ -216,15 +218,15 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
         np.where(used & (extra >= i), (first + i) * groups + group, -1)
         for i in range(int(extra.max(initial=0, where=used)) + 1)
     ]
-    key = np.concatenate(keys, axis=1)  # [n, 32 x words]; -1: nothing asked for
+    key = np.concatenate(keys, axis=1)  # [n, 32 x words]; -1: nothing requested
     asked = key >= 0
     if kind is AccessKind.COPY:
-        if unit > size or rest:  # else no two lanes write different bytes of a word
+        if unit > size or rest:  # otherwise no two lanes write different bytes of a word
             asked &= _begins_turn(key, np.where(used, addresses * groups + group, -1))
     elif geometry.shares_words(kind):
         key.sort(axis=1)
         asked = key >= 0
-        asked[:, 1:] &= key[:, 1:] != key[:, :-1]  # lanes on one word of one group ask once
+        asked[:, 1:] &= key[:, 1:] != key[:, :-1]  # lanes on one word of one group request it once
 
     word, in_group = np.divmod(key, groups)
     slot = (np.arange(n)[:, None] * groups + in_group) * banks + word % banks
@@ -238,9 +240,10 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
 
 
 def _begins_turn(words: IntArray, bytes_of: IntArray) -> BoolArray:
-    """Which of the words that lanes of a copy ask for, [n, 32 x words], are asked for first in their turn.
+    """Return which words requested by lanes of a copy, [n, 32 x words], are the first request in their turn.
 
-    Lanes on other bytes of a word go along; those on the same bytes, as `bytes_of` [n, 32] tells, take turns.
+    Lanes on different bytes of a word share a turn. Lanes on the same bytes, which have equal `bytes_of` [n, 32], take
+    turns.
     """
     earlier = np.tri(LANES, k=-1, dtype=np.bool_)
     turn = ((bytes_of[:, :, None] == bytes_of[:, None, :]) & earlier).sum(axis=2)

@@ -1,4 +1,4 @@
-"""What everything stands on and what knows nothing of GPUs: errors, strict YAML, expressions, shipped files.
+"""Basics that know nothing of GPUs: errors, strict YAML, expressions, shipped files.
 
-Imports nothing of ours.
+This room imports no other room of gpuemu.
 """

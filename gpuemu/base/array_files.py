@@ -1,7 +1,6 @@
-"""Reads NumPy's .npy form from whoever wrote it: what a header claims is checked before memory is taken for it.
+"""Read NumPy's .npy format from untrusted files: the header is checked before memory is allocated for the array.
 
-shape, by_columns, kind = read_header(stream)
-array = read_array(stream, size_of_the_file)
+shape, by_columns, kind = read_header(stream) array = read_array(stream, size_of_the_file)
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 Header = tuple[tuple[int, ...], bool, np.dtype[Any]]
-"""(shape, whether the first index runs fastest, type)."""
+"""(shape, whether the first index varies fastest, type)."""
 
 
 def read_header(stream: IO[bytes]) -> Header:
-    """The header at the start of a stream, which then stands behind it. Raises ValueError where there is none."""
+    """Read the header at the start of a stream, and leave the stream after it. Raises ValueError without a header."""
     try:
         version = npy.read_magic(stream)
         shape, by_columns, kind = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version](
             stream
         )
-    # NumPy parses the header as Python, and lets through what the parser raises.
+    # NumPy parses the header as Python and passes on any exception of the parser.
     except Exception:
         raise ValueError("no header of a NumPy array") from None
-    if not all(type(n) is int for n in shape):  # True is one to NumPy
+    if not all(type(n) is int for n in shape):  # NumPy accepts True as 1
         raise ValueError("no shape of a NumPy array")
     return shape, by_columns, kind
 
 
 def read_array(stream: IO[bytes], size: int) -> NDArray[Any]:
-    """The array in a stream of `size` bytes. Raises ValueError that says what is there in its place."""
+    """Read the array in a stream of `size` bytes. Raises ValueError that says what the stream has instead."""
     shape, by_columns, kind = read_header(stream)
     rest = size - stream.tell()
     if kind.hasobject:

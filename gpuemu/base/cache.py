@@ -1,7 +1,7 @@
-"""What is kept between processes: folders and files that are whole, or are thrown away and made anew.
+"""Folders and files that are kept between processes. Each is complete, or is deleted and made again.
 
-A folder is made under another name and gets its own when a list of its files, with a sum of each, stands in it. So
-whoever finds it finds all of it, and whatever has become of it since is noticed before any of it is used.
+A folder is made under another name. It gets its own name when it contains a list of its files with a checksum of each.
+Therefore a process that finds the folder finds all of it, and notices any later damage before it uses the folder.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gpuemu.base.whole_files import whole_file
 
 LIST = "whole.json"
 LOCK_S = 600.0
-"""So long a process waits for another one that compiles."""
+"""Time for which a process waits for another that compiles."""
 _POLL_S = 0.2
 _FORGOTTEN_S = 86_400
-"""After so long a folder that was being made belongs to nobody."""
+"""Age in seconds after which an unfinished folder is abandoned."""
 
 
 def cache_folder() -> Path:
-    """Where things are kept: GPUEMU_CACHE, or gpuemu in the user's cache folder; another place if others may write."""
+    """Return the cache folder: GPUEMU_CACHE, or gpuemu in the user's cache folder, or another one if that is unsafe."""
     return private_folder(Path(os.environ.get("GPUEMU_CACHE") or default_folder()))
 
 
@@ -39,7 +39,7 @@ RIGHT = "Set GPUEMU_CACHE to a writable folder for compiled code"
 
 
 def refusal(folder: Path) -> str:
-    """Why nothing can be kept beside this folder, the cache itself; "" if it can."""
+    """Return why nothing can be kept next to this folder, in the cache itself; "" if it can."""
     try:
         make(folder.parent)
         with tempfile.TemporaryFile(dir=folder.parent):
@@ -54,7 +54,7 @@ def _why(error: OSError) -> str:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder is there with all that was put there; one that is damaged is thrown away, and that is said."""
+    """Whether a folder exists with all its files. A damaged folder is deleted, which gpuemu reports."""
     if not os.path.lexists(folder):
         return False
     try:
@@ -68,24 +68,22 @@ def is_whole(folder: Path) -> bool:
 
 
 def throw_away(path: Path) -> None:
-    """Remove what is damaged, and say so."""
+    """Remove damaged files, and report it."""
     with suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
-    kept = ", but cannot be removed" if os.path.lexists(path) else ""
-    tell(
-        f"{path}: found damaged in the cache of compiled code; it is thrown away{kept}, and made anew when it is needed"
-    )
+    verb = "cannot delete it" if os.path.lexists(path) else "deletes it and makes it again when needed"
+    tell(f"{path}: damaged in the cache of compiled code. gpuemu {verb}.")
 
 
 @contextmanager
 def turn(folder: Path, waits: Callable[[], None] = lambda: None, most_s: float = LOCK_S) -> Iterator[bool]:
-    """Within it, no other process makes this folder; yields whether it is made already.
+    """Keep other processes from making this folder while the context is open; yield whether it is already made.
 
-    `waits` is called before this process waits for another. Raises TimeoutError after `most_s` seconds of that. Where
-    no lock can be had, nobody waits.
+    `waits` is called before this process waits for another. Raises TimeoutError after it has waited for `most_s`
+    seconds. Without a lock, for example on a file system that has none, nobody waits.
     """
     if (is_made := is_whole(folder)) or refusal(folder):
         yield is_made
@@ -111,9 +109,9 @@ def turn(folder: Path, waits: Callable[[], None] = lambda: None, most_s: float =
 
 
 def ready(folder: Path) -> tuple[Path, bool]:
-    """Where to look for what is kept, or to make it, and whether it is there already.
+    """Return the folder to read from or to make the files in, and whether the files are already there.
 
-    What cannot be kept is made in a temporary folder, which is said.
+    If nothing can be kept, the folder is temporary, and gpuemu reports that.
     """
     if is_whole(folder):
         return (folder if os.access(folder, os.W_OK) else _copy(folder)), True
@@ -129,7 +127,7 @@ def ready(folder: Path) -> tuple[Path, bool]:
 
 
 def keep(made: Path, folder: Path) -> None:
-    """Give a folder from `ready` that is complete now its own name; another process may have been first."""
+    """Rename a finished folder from `ready` to its own name, unless another process was first."""
     if made.parent != folder.parent or not made.is_dir():
         return
     files = [path for path in sorted(made.rglob("*")) if path.is_file()]
@@ -144,7 +142,7 @@ def keep(made: Path, folder: Path) -> None:
 
 
 def _is_as_listed(path: Path, total: str, modified_ns: int) -> bool:
-    """Whether a file is the one that was kept; a copy gets the time of the original, which Numba looks at."""
+    """Whether a file is the one that was kept; a copy gets the original modification time, which Numba checks."""
     if _sum(path.read_bytes()) != total:
         return False
     if path.stat().st_mtime_ns != modified_ns:
@@ -163,7 +161,7 @@ def _temporary() -> Path:
 
 
 def _copy(folder: Path) -> Path:
-    """Of what nobody may write to: Numba asks to write before it reads."""
+    """Copy a folder that is not writable, because Numba needs write access before it reads."""
     place = _temporary() / folder.name
     shutil.copytree(folder, place)
     for path in place.rglob("*"):
@@ -173,7 +171,7 @@ def _copy(folder: Path) -> Path:
 
 
 def kept_file(path: Path) -> bytes | None:
-    """The content that `keep_file` put there, None without; what is damaged is thrown away, and that is said."""
+    """Return the content that `keep_file` stored, or None. A damaged file is deleted, which gpuemu reports."""
     try:
         total, _, content = path.read_bytes().partition(b"\n")
     except IsADirectoryError:
@@ -189,7 +187,7 @@ def kept_file(path: Path) -> bytes | None:
 
 
 def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
-    """Keep a content where that can be; of its folder the files that were used last stay, `most_bytes` of them."""
+    """Store a content if possible. Of its folder, only the most recently used files stay, up to `most_bytes`."""
     try:
         make(path.parent)
         with whole_file(path) as file:
@@ -202,5 +200,5 @@ def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
             one.unlink(missing_ok=True)
             total -= size
     except OSError as error:
-        if os.environ.get("GPUEMU_CACHE"):  # of a home that nobody may write to, as in containers, nothing is said
+        if os.environ.get("GPUEMU_CACHE"):  # says nothing of a home without write access, as in containers
             tell(f"{cache_folder()}: found {_why(error)}, so that nothing is kept; {RIGHT}")

@@ -1,8 +1,8 @@
-"""Modules that Numba compiles, for those who have it and for runs that are long enough.
+"""Modules that Numba compiles, if it is installed and the run is long enough.
 
-Loading Numba takes half a second, the first use of a module a few more; after that, what was compiled is kept on disk
-(see `cache`) for as long as the module's file is the same, so that such a module imports nothing of ours. It is loaded
-when what it is for has been asked for so often that NumPy took about as long. Results are the same with and without.
+Loading Numba takes half a second, and the first use of a module takes a few more seconds. The compiled code is then
+kept on disk (see `cache`) until the module's file changes; therefore such a module imports nothing of gpuemu. A module
+is loaded once NumPy has spent about as long on its work. Results are the same with and without it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from gpuemu.base import cache
 
 _PATIENCE_S = 60.0
-"""So long another process that compiles the same is waited for; NumPy does without."""
+"""Time to wait for another process that compiles the same; after that, NumPy does the work."""
 
 
 def compiler() -> str:
-    """Tells the compiler, and the processor that it compiles for, from all others."""
+    """Return a text that identifies the compiler and the processor that it compiles for."""
     import llvmlite.binding as llvm
 
     versions = [version(name) for name in ("numba", "llvmlite", "numpy")]
@@ -31,7 +31,7 @@ def compiler() -> str:
 
 
 class Compiled:
-    """A module that is loaded when it has been asked for `calls` times."""
+    """A module that is loaded after `calls` requests."""
 
     def __init__(self, name: str, calls: int):
         self.module: ModuleType | None = None
@@ -40,20 +40,20 @@ class Compiled:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it has been asked for often enough, and cannot be had."""
+        """Whether the module was requested often enough but cannot be loaded."""
         return self.module is None and self.calls <= 0
 
     def load(self) -> bool:
-        """Have the module from now on; whether it is there."""
+        """Load the module now; return whether that worked."""
         self.calls = 0
         try:
             self.module = self._imported()
-        except (ImportError, RuntimeError, OSError):  # none, or none that fits NumPy, or nowhere to keep what it makes
+        except (ImportError, RuntimeError, OSError):  # not installed, does not fit NumPy, or cannot keep its code
             self.module = None
         return self.module is not None
 
     def ask(self, calls: int = 1) -> ModuleType | None:
-        """The module, once so many calls have come together; `calls`: what this one counts for."""
+        """Return the module once enough calls were made, or else None. `calls`: the number of calls of this request."""
         if self.module is None and self.calls > 0:
             self.calls -= calls
             if self.calls <= 0:
@@ -61,7 +61,7 @@ class Compiled:
         return self.module
 
     def _imported(self) -> ModuleType:
-        """The module, with its compiled code from the cache; Numba is told that place for as long as it takes."""
+        """Import the module with its compiled code from the cache, which is Numba's cache folder meanwhile."""
         config: Any = import_module("numba.core.config")
         home = self.folder()
         with cache.turn(home, most_s=_PATIENCE_S):
@@ -76,7 +76,7 @@ class Compiled:
         return module
 
     def folder(self) -> Path:
-        """Where its compiled code is kept."""
+        """Return the folder that keeps its compiled code."""
         spec = find_spec(self._name)
         if spec is None or spec.origin is None:
             raise ModuleNotFoundError(self._name)

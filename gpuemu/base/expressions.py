@@ -1,17 +1,17 @@
-"""Integer expressions in named variables: how a trace or a command line writes lane addresses.
+"""Integer expressions in named variables, in which traces and command lines write lane addresses.
 
     16*(lane % 16) + 8*(lane // 16)
     2*swizzle(8*lane, 1, 3, 3)
 
-Python's integer operators (`+ - * // % & | ^ << >> ~`), comparisons (1 where true, 0 where not),
+An expression may contain Python's integer operators (`+ - * // % & | ^ << >> ~`), comparisons (1 if true, 0 if false),
 parentheses, numbers, the names that the caller allows, and
 
     swizzle(x, b, m, s)    x ^ ((x >> s) & (((1 << b) - 1) << m)), CuTe's Swizzle<B, M, S>
     min(x, y)  max(x, y)
     where(condition, x, y) x in the lanes where the condition is not 0, y in the others
 
-Values are 64-bit integers and NumPy arrays of them; what does not fit is refused, never wrapped. Nothing
-else of Python is reachable: the text is parsed, checked node by node, and evaluated node by node here.
+Values are 64-bit integers and NumPy arrays of them. A value that does not fit is refused, never wrapped. No other part
+of Python is reachable, because this module parses the text and checks and evaluates it node by node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuemu.base.errors import GpuemuError
 Value = NDArray[np.int64]
 MAX_CHARACTERS = 4000
 DEEPEST = 200
-"""Operators inside operators; a longer text or a deeper nesting would exhaust Python's own parser."""
+"""Limit of nested operators. A longer text or a deeper nesting would exhaust Python's own parser."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
 
@@ -60,7 +60,7 @@ def _subtract(x: Value, y: Value) -> Value:
 
 def _multiply(x: Value, y: Value) -> Value:
     if np.any(np.abs(np.multiply(x, y, dtype=np.float64)) >= 2.0**62):
-        # Near or past the end: Python's own integers tell.
+        # Near or past the limit, Python's own integers decide.
         for product in np.ravel(np.multiply(x, y, dtype=object)):
             _require(_LEAST <= product <= _GREATEST, _TOO_LARGE)
     return np.multiply(x, y)
@@ -130,7 +130,7 @@ _INSTEAD: Mapping[type[ast.AST], tuple[str, str]] = {
     ast.Not: ("'not'", "Compare with 0 instead"),
     ast.IfExp: ("'if'", "Use where(condition, x, y)"),
 }
-"""What of Python people are likely to write, and what stands here for it."""
+"""Python syntax that people are likely to write, and its replacement in these expressions."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ class CompiledExpression:
     _root: ast.expr = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Any]) -> Value:
-        """The value for these variables (integers or int64 arrays), as an int64 array of their common shape.
+        """Return the value for these variables (integers or int64 arrays), as an int64 array of their common shape.
 
-        Raises GpuemuError where some lane divides by 0, shifts by a negative number or leaves 64 bits;
-        `where` evaluates both of its sides in every lane.
+        Raises GpuemuError if some lane divides by 0, shifts by a negative number or leaves 64 bits; `where` evaluates
+        both of its sides in every lane.
         """
         scope = {name: np.asarray(values[name], dtype=np.int64) for name in self.names}
         try:
@@ -177,9 +177,9 @@ def _evaluate(node: ast.AST, scope: Mapping[str, Value]) -> Any:
 
 
 def compile_expression(text: str, names: Collection[str], *, where: tuple[str, int | None, str]) -> CompiledExpression:
-    """Check `text`, in which only `names` may occur.
+    """Check `text`, which may contain only `names`.
 
-    `where` is (file, line, field) for messages. Raises GpuemuError naming the offending part.
+    `where` is (file, line, field) for messages. Raises GpuemuError that names the faulty part.
     """
     if len(text) > MAX_CHARACTERS:
         found, right = f"an expression of {len(text)} characters", f"expected at most {MAX_CHARACTERS}"
@@ -196,7 +196,7 @@ def compile_expression(text: str, names: Collection[str], *, where: tuple[str, i
 
 
 def _quoted(text: str) -> str:
-    """The text in quotes, on one line of modest length."""
+    """Return the text in quotes, on one line of limited length."""
     short = _shortened(text)
     return f"'{short}'" if short.isprintable() else repr(short)
 
@@ -206,7 +206,7 @@ def _shortened(text: str) -> str:
 
 
 class _Check:
-    """Walks an expression and refuses whatever `_evaluate` does not know; `used` are the names it met."""
+    """Walks an expression and refuses everything that `_evaluate` does not know; `used` collects the names."""
 
     def __init__(self, text: str, names: Collection[str], where: tuple[str, int | None, str]):
         self.text = text
@@ -215,7 +215,7 @@ class _Check:
         self.used: set[str] = set()
 
     def visit(self, node: ast.expr, depth: int) -> None:
-        """Refuse the node or go on to its operands."""
+        """Refuse the node, or continue with its operands."""
         if depth > DEEPEST:
             found, right = "an expression nested too deeply", f"expected at most {DEEPEST} levels"
             raise GpuemuError.one(*self.where, found, right)
@@ -223,7 +223,7 @@ class _Check:
         match node:
             case ast.Constant():
                 if type(node.value) is not int or node.value > _GREATEST:
-                    # Not as a number: Python itself refuses to write out the longest.
+                    # Show the text, not the number: Python refuses to write out the longest numbers.
                     segment = ast.get_source_segment(self.text, node) or ""
                     raise self._refusal(_shortened(segment), "expected a whole number of at most 63 bits")
             case ast.Name():

@@ -1,4 +1,4 @@
-"""Optional tools: where their wheels are installed, and the error for a tool that is not."""
+"""Optional tools: the folders where their wheels are installed, and the error for a missing tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu.base.errors import GpuemuError
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra. It needs a clone, because no package index has gpuemu."""
+    """Return the command that installs an extra. It needs a clone, because no package index has gpuemu."""
     return f'pip install ".[{extra}]" in a clone of gpuemu'
 
 
@@ -20,17 +20,17 @@ CUDA_TOOLS = f"On Linux with glibc and on Windows, install it with {INSTALL}; el
 
 
 class MissingToolError(GpuemuError):
-    """A tool that is not installed; the text says what brings it."""
+    """A tool that is not installed; the text says how to get it."""
 
 
 def missing(what: str, right: str) -> GpuemuError:
-    """The error for a tool that is not installed."""
+    """Return the error for a tool that is not installed."""
     return MissingToolError.one(what, None, "", "not installed", right)
 
 
 @lru_cache
 def wheel_files(wheel: str) -> tuple[Path, ...]:
-    """Where the files of an installed wheel lie; none where it is not installed."""
+    """Return the paths of the files of an installed wheel, or none if it is not installed."""
     try:
         files = importlib.metadata.files(wheel) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Which files hold machine code, or become it, by the endings of their names."""
+"""Recognize files of machine code, and files that are compiled to it, by their suffixes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 from pathlib import Path
 
 CUDA_SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-"""What is compiled as CUDA C++, headers included: many kernels stand in one."""
+"""Files that are compiled as CUDA C++. Headers are included, because many kernels are in headers."""
 MACHINE_CODE = (".cubin", ".ptx", *CUDA_SOURCES)
 
 
 def is_source(path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of a CUDA source."""
+    """Whether a name has the suffix of a CUDA source."""
     return ending(path) in CUDA_SOURCES
 
 
 def is_machine_code(path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of a file to execute rather than a trace."""
+    """Whether a name has the suffix of a file to execute, and not of a trace."""
     return ending(path) in MACHINE_CODE
 
 
 def ending(path: str | os.PathLike[str]) -> str:
-    """The ending of a name in small letters: K.CU is a .cu."""
+    """Return the suffix of a name in lower case: K.CU is a .cu."""
     return Path(path).suffix.lower()

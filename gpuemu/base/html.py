@@ -1,4 +1,4 @@
-"""Small pieces of HTML for notebooks: every text is escaped, and nothing is fetched."""
+"""Small pieces of HTML for notebooks. All text is escaped, and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from html import escape
 
 
 def paragraph(text: str, strong: bool = False) -> str:
-    """A line of text."""
+    """Return a line of text as a paragraph."""
     return f"<p>{f'<b>{escape(text)}</b>' if strong else escape(text)}</p>"

@@ -1,12 +1,12 @@
-"""Ctrl-C where processes start, and processes that end with the one that started them.
+"""Handle Ctrl-C while processes start, and end worker processes together with their parent.
 
-A terminal sends SIGINT to every process of a command. The command itself answers, its worker processes do not:
+A terminal sends SIGINT to every process of a command. The command itself reacts to it, and its worker processes do not:
 
     with held():                                      # in the command
         executor.submit(...)                          # starts workers
     follow(parent)                                    # first in each worker
 
-A worker that dies of SIGINT while it starts would leave the others waiting for a lock that it took with it.
+A worker that dies of SIGINT while it starts would take a lock with it, and the other workers would wait for that lock.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOOK_S = 0.5
-"""How often a process looks whether the one that started it is still there."""
+"""Interval at which a process checks that its parent still exists."""
 _HAS_MASK = hasattr(signal, "pthread_sigmask")
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Postpone Ctrl-C until this is over. Processes and threads that start meanwhile have SIGINT blocked (POSIX)."""
+    """Postpone Ctrl-C until the context ends. Processes and threads that start in it have SIGINT blocked (POSIX)."""
     before = signal.getsignal(signal.SIGINT)
     postpones = threading.current_thread() is threading.main_thread() and callable(before)
     came: list[int] = []
-    if postpones:  # another thread may take the signal, but only this one runs the handler
+    if postpones:  # another thread may receive the signal, but only this one runs the handler
         signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if _HAS_MASK else None
     try:
@@ -44,7 +44,7 @@ def held() -> Iterator[None]:
 
 
 def ready_trackers() -> None:
-    """Start the process by which multiprocessing tracks its resources; Python 3.11 unblocks SIGINT when it does."""
+    """Start multiprocessing's resource tracker in advance, because Python 3.11 unblocks SIGINT when it starts it."""
     if _HAS_MASK:
         from multiprocessing import resource_tracker
 
@@ -53,10 +53,10 @@ def ready_trackers() -> None:
 
 
 def follow(parent: int) -> None:
-    """In a process that was started under `held`: leave Ctrl-C to the parent, and end when the parent has ended.
+    """Leave Ctrl-C to the parent, and end when the parent has ended. Call this in a process that `held` started.
 
-    The handler does nothing, rather than that SIGINT is ignored: a compiler that starts here would inherit that, and
-    outlive the command.
+    SIGINT gets a handler that does nothing. If SIGINT were ignored instead, a compiler that starts here would inherit
+    that and outlive the command.
     """
     signal.signal(signal.SIGINT, lambda *_: None)
     if _HAS_MASK:

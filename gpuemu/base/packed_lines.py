@@ -1,4 +1,4 @@
-"""The lines of a text file, plain or as .xz, a piece at a time: no file takes more memory than a piece and a line.
+"""Read the lines of a text file, plain or .xz, in pieces. No file needs more memory than one piece and one line.
 
 for number, line in numbered_lines(Path("kernel-1.traceg.xz"), "kernel-1.traceg.xz"):
     ...
@@ -13,20 +13,20 @@ from pathlib import Path
 from gpuemu.base.errors import GpuemuError
 
 MOST_BYTES = 1 << 30
-"""Bytes of a file when unpacked."""
+"""Maximum size of a file, unpacked."""
 MOST_IN_A_LINE = 1 << 13
-"""Characters of a line."""
+"""Maximum length of a line, in characters."""
 _PIECE = 1 << 20
 _UNPACKING_MEMORY = 1 << 28
-"""What unpacking may take; xz -9 asks for 65 MiB."""
+"""Memory limit for unpacking; xz -9 needs 65 MiB."""
 PACKED = ".xz"
 
 
 def numbered_lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Each line that is not blank, with its number from 1 and without its end; `name` is what messages call the file.
+    """Yield each line that is not blank, without its end and with its number from 1; messages call the file `name`.
 
-    A file is packed if its name ends in .xz. Raises GpuemuError for a file that is no text, is cut off within a line or
-    within its packed form, or is longer than MOST_BYTES.
+    A file is packed if its name ends in .xz. Raises GpuemuError for a file that is not text, that ends within a line or
+    within its packed data, or that is longer than MOST_BYTES.
     """
     number, rest, total = 0, b"", 0
     for piece in _unpacked(path, name) if path.name.endswith(PACKED) else _plain(path, name):
@@ -72,7 +72,7 @@ def _plain(path: Path, name: str) -> Iterator[bytes]:
 
 
 def _unpacked(path: Path, name: str) -> Iterator[bytes]:
-    """The content of one or several .xz streams, in pieces whatever their headers claim."""
+    """Yield the content of one or more .xz streams in pieces, whatever sizes their headers claim."""
     right = "expected a whole file as xz writes it"
     decoder: lzma.LZMADecompressor | None = None
     try:

@@ -1,7 +1,7 @@
-"""Folders that belong to one user alone: what others may have written is neither run nor believed.
+"""Folders that only one user may write to. gpuemu neither runs nor trusts files that other users may have written.
 
 A folder is private if it belongs to this user and nobody else may write in it. gpuemu makes its folders with mode 0700,
-and gives that mode to older ones of its own. Windows has no such check: there, a user's folders are the user's.
+and gives that mode to older ones of its own. Windows needs no such check, because a user's folders are private there.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 from gpuemu.base.telling import tell_once
 
 _OURS = re.compile(r"\.?(\w+-[0-9a-f]{16}(-checked)?|cubins|ranks)(\.\w+)?")
-"""Names of what gpuemu keeps in its cache."""
+"""Names of the files and folders that gpuemu keeps in its cache."""
 
 
 def default_folder() -> Path:
-    """The cache of a user who names none: gpuemu in the user's cache folder, or a temporary one without a home."""
+    """Return the default cache: gpuemu in the user's cache folder, or a temporary folder for a user without a home."""
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuemu"
-    except RuntimeError:  # a container that runs as a user whom its system does not know
+    except RuntimeError:  # a container that runs as a user that its system does not know
         return _temporary_folder()
 
 
 @cache
 def private_folder(wanted: Path) -> Path:
-    """A cache folder, made private; where that cannot be, another of the user's, which is reported once."""
+    """Make a cache folder private. If that fails, return another private folder, and report it once."""
     why = _secure(wanted)
     if not why:
         return wanted
@@ -44,7 +44,7 @@ def private_folder(wanted: Path) -> Path:
 
 
 def make(folder: Path) -> None:
-    """Make a folder, and what is missing above it, for this user alone. Raises OSError."""
+    """Make a folder and its missing parents, for this user only. Raises OSError."""
     if not folder.is_dir():
         if folder.parent != folder:
             make(folder.parent)
@@ -52,7 +52,7 @@ def make(folder: Path) -> None:
 
 
 def _secure(folder: Path) -> str:
-    """Make a folder private; why that cannot be, as a clause. One that is no folder is left to its next user."""
+    """Make a folder private; return a clause that says why that failed, or "". Other files there are left alone."""
     if not hasattr(os, "getuid"):
         return ""
     with suppress(OSError):
@@ -74,7 +74,7 @@ def _secure(folder: Path) -> str:
 
 
 def _other_owner(folder: Path) -> str:
-    """The number of the user, not this one, that owns a folder or a link to it; "" for one's own."""
+    """Return the number of the other user who owns a folder or a link to it; "" if it is this user's."""
     owners = {folder.lstat().st_uid, folder.stat().st_uid} - {os.getuid()}
     return str(max(owners)) if owners else ""
 
@@ -84,22 +84,22 @@ def _others_write(folder: Path) -> bool:
 
 
 def _is_only_ours(folder: Path) -> bool:
-    """Whether nothing but a cache of gpuemu is there: no other folder is changed."""
+    """Whether the folder has only files of gpuemu's cache, because no other folder may be changed."""
     return not folder.is_symlink() and all(_OURS.fullmatch(one.name) for one in folder.iterdir())
 
 
 def _tighten(folder: Path) -> None:
-    """Keep others out of a private folder; what they may have put there, or written in, goes."""
+    """Keep other users out of a private folder, and delete subfolders that they own or could write to."""
     kept = [one for one in folder.iterdir() if _OURS.fullmatch(one.name) and one.is_dir()]
     kept = [one for one in kept if not ((_other_owner(one) or _others_write(one)) and _is_thrown_out(one))]
     for one in (*kept, *[folder] * _is_only_ours(folder)):
         if one.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            with suppress(OSError):  # nobody can write there
+            with suppress(OSError):  # nobody else can write there anyway
                 one.chmod(0o700)
 
 
 def _is_thrown_out(folder: Path) -> bool:
-    """Remove a folder, as far as that can be, once it has lost its name; whether it has."""
+    """Rename a folder and then remove it as far as possible; return whether the renaming worked."""
     try:
         aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         folder.rename(aside)

@@ -1,6 +1,6 @@
-"""Files that others named are read up to a size: a link to /dev/zero has no end.
+"""Read files named by users, up to a size limit, because a link to /dev/zero has no end.
 
-A limit is a size to refuse. Memory is taken for the bytes that a file has, whatever the limit.
+A larger file is refused. Memory is allocated for the bytes that a file has, whatever the limit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
-    """All of a file, or of a pipe, that has no more than `most` bytes.
+    """Return the content of a file or a pipe of at most `most` bytes.
 
-    Raises OSError, also for a device and for a file that is longer.
+    Raises OSError, also for a device and for a longer file.
     """
     with Path(path).open("rb") as file:
         status = os.fstat(file.fileno())

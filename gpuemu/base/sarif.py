@@ -1,4 +1,4 @@
-"""SARIF 2.1.0, the form in which code hosts and editors take findings: the frame, places, and what every finding has.
+"""SARIF 2.1.0, the format in which code hosts and editors read findings: the document, locations, rules and results.
 
 {"$schema": ..., "version": "2.1.0", "runs": [{"tool": {"driver": {...}}, "results": [...]}]}
 """
@@ -15,7 +15,7 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def rule(name: str, title: str, help_text: str, level: str) -> dict[str, Any]:
-    """A kind of finding."""
+    """Return a kind of finding."""
     return {
         "id": name,
         "shortDescription": {"text": title},
@@ -25,7 +25,7 @@ def rule(name: str, title: str, help_text: str, level: str) -> dict[str, Any]:
 
 
 def location(file: str, line: int | None, kernel: str, offset: int | None = None, text: str = "") -> dict[str, Any]:
-    """A line of a file in a kernel; with `offset`, an instruction by its byte offset in the kernel's code."""
+    """Return a line of a file in a kernel. With `offset`, also an instruction by its byte offset in the kernel."""
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri(file)}}
     if line is not None:
         physical["region"] = {"startLine": line}
@@ -46,7 +46,7 @@ def location(file: str, line: int | None, kernel: str, offset: int | None = None
 def result(
     rule_id: str, level: str, text: str, locations: Sequence[Any], related: Sequence[Any] = ()
 ) -> dict[str, Any]:
-    """A finding."""
+    """Return a finding."""
     found: dict[str, Any] = {"ruleId": rule_id, "level": level, "message": {"text": text}, "locations": [*locations]}
     if related:
         found["relatedLocations"] = [*related]
@@ -60,11 +60,11 @@ def document(
     subject: str,
     notes: Sequence[str] = (),
 ) -> str:
-    """The file; `subject` tells several of them apart, `notes` are what the tool has to say of itself."""
+    """Return the whole file. `subject` distinguishes several files, and `notes` are the tool's remarks on its run."""
     index = {one["id"]: number for number, one in enumerate(rules)}
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "gpuemu", "version": version, "rules": [*rules]}},
-        "automationDetails": {"id": f"gpuemu/{subject}/"},  # up to its last slash the category of a code host
+        "automationDetails": {"id": f"gpuemu/{subject}/"},  # its last slash ends the category
         "columnKind": "unicodeCodePoints",
         "results": [{**one, "ruleIndex": index[one["ruleId"]]} for one in results],
     }
@@ -75,7 +75,7 @@ def document(
 
 
 def uri(file: str) -> str:
-    """A path as SARIF has it: relative to where the command runs if it lies below, with slashes, escaped."""
+    """Return a path as SARIF needs it: escaped, with slashes, and relative if it is below the current folder."""
     path = Path(file)
     if path.is_absolute():
         if not path.is_relative_to(Path.cwd()):

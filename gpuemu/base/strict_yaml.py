@@ -1,14 +1,14 @@
-"""Reads YAML strictly, and remembers on which line each value stands.
+"""Read YAML strictly, and remember the line of each value.
 
     document = strict_yaml.load("my.yaml")
     document.value                                   # dict, list, str, int, float, bool, None
     document.line(("shared_memory", "banks"))        # the line of that key, counted from 1
     document.text_line(("warps", 0, "text"), 3)      # the line of the fourth line of a `|` block
 
-Strictly: a key stands once in its mapping and is a word or a whole number; `true` and `false` are the only
-booleans (`no`, `on` and `yes` stay words); dates, `1:30`, `010` and `1_000` stay words; `0x40` is a whole
-number and `1e3` a number. Aliases, merge keys, tags and a second document are refused: each value stands in
-one place, which is the line a message can point to.
+Strict reading has these rules. A key occurs once in its mapping, and is a word or a whole number. Only `true` and
+`false` are booleans; `no`, `on` and `yes` stay words. Dates, `1:30`, `010` and `1_000` stay words, too. `0x40` is a
+whole number and `1e3` a number. Aliases, merge keys, tags and a second document are refused, so that each value has one
+line to which messages can point.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gpuemu.base.reading import read_whole
 Key = str | int
 PathToValue = tuple[Key, ...]
 DEEPEST = 100
-"""Values may be nested this deep; deeper is a mistake, and would exhaust the parser's stack."""
+"""Maximum depth of nested values. Deeper nesting is a mistake and would exhaust the parser's stack."""
 _TOO_DEEP = "values nested too deeply"
 _DEPTH_RIGHT = f"expected at most {DEEPEST} levels"
 
-# libyaml's parser where PyYAML was built with it: a long block scalar then costs no Python at all.
+# With libyaml's parser, if PyYAML was built with it, a long block scalar takes no Python time at all.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WITH_LIBYAML = _Base is not yaml.SafeLoader
 _TAG = "tag:yaml.org,2002:"
@@ -46,26 +46,27 @@ _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
 
 
 class _TooDeep(Exception):
-    """Values nested deeper than DEEPEST, on the line that is its argument."""
+    """Values nested deeper than DEEPEST; the argument is the line."""
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Composes nodes; knows only the plain words that the module's docstring names.
+    """Composes nodes, and knows only the plain words that the module's docstring lists.
 
-    Refuses nesting while it composes, since the composer recurses on the stack of C; raises _TooDeep with the line.
+    It refuses deep nesting while it composes, because the composer recurses on the C stack. It raises _TooDeep with the
+    line.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
     _around = 0
 
     def descend_resolver(self, parent: Any, index: Any) -> None:
-        """Called by both composers before each node, with the list or mapping that it stands in."""
+        """Count a level; both composers call this before each node, with the list or mapping that contains it."""
         self._around += 1
         if self._around > DEEPEST + 1:
             raise _TooDeep(_line(parent))
 
     def ascend_resolver(self) -> None:
-        """Called by both composers after each node."""
+        """Leave a level; both composers call this after each node."""
         self._around -= 1
 
 
@@ -77,18 +78,18 @@ _Loader.add_implicit_resolver(_TAG + "null", _NULL, ["~", "n", "N", ""])
 
 @dataclass(frozen=True)
 class Document:
-    """A document's plain `value`, the `name` that messages give it, and the lines of its parts."""
+    """A document's plain `value`, its `name` in messages, and the lines of its parts."""
 
     name: str
     value: Any
     _root: Any
 
     def line(self, path: PathToValue = ()) -> int:
-        """The line, from 1, of the key or list item at `path`, or of the nearest one around it."""
+        """Return the line, from 1, of the key or list item at `path`, or of the nearest one around it."""
         return self._place(path)[0]
 
     def text_line(self, path: PathToValue, index: int) -> int:
-        """The line of line `index` (from 0) of the text at `path`, exact for a `|` block."""
+        """Return the line of line `index` (from 0) of the text at `path`; it is exact for a `|` block."""
         _, node = self._place(path)
         if node is None or node.style not in ("|", ">"):
             return _line(node)
@@ -111,7 +112,7 @@ class Document:
 
 
 def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
-    """Read a file (UTF-8). `name` is what messages call it, else the path as given. Raises GpuemuError."""
+    """Read a file (UTF-8). `name` is its name in messages, by default the path. Raises GpuemuError."""
     name = os.fspath(path) if name is None else name
     try:
         data = read_whole(path)
@@ -127,7 +128,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
 
 
 def parse(text: str, name: str) -> Document:
-    """Read YAML text; `name` is what messages call it. Raises GpuemuError with every problem found."""
+    """Read YAML text. `name` is its name in messages. Raises GpuemuError with every problem found."""
     try:
         root = _compose(text)
     except _TooDeep as error:
@@ -135,7 +136,7 @@ def parse(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         raise GpuemuError([_syntax_problem(error, text, name)]) from None
     except yaml.reader.ReaderError as error:
-        # libyaml counts bytes, PyYAML itself characters.
+        # libyaml counts bytes, and PyYAML's own reader counts characters.
         start = text.encode(errors="replace")[: error.position].decode(errors="replace")
         line = (start if _WITH_LIBYAML else text[: error.position]).count("\n") + 1
         raise GpuemuError.one(name, line, "", "a control character", "expected printable text") from None
@@ -152,7 +153,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def dotted(path: PathToValue) -> str:
-    """`("warps", 0, "text")` as messages write it: `warps[0].text`."""
+    """Write `("warps", 0, "text")` as messages do: `warps[0].text`."""
     text = ""
     for key in path:
         text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
@@ -160,7 +161,7 @@ def dotted(path: PathToValue) -> str:
 
 
 def describe(value: object) -> str:
-    """A value as the `found` of a problem: `32`, `the text '32'`, `true`, `nothing`, `a list`."""
+    """Describe a value as the `found` of a problem: `32`, `the text '32'`, `true`, `nothing`, `a list`."""
     match value:
         case None:
             return "nothing"
@@ -180,7 +181,7 @@ def describe(value: object) -> str:
 
 
 def path_text(given: object, where: str, right: str) -> str:
-    """The path that Python called with, as text. Raises GpuemuError, naming `where`, for what is none."""
+    """Return a path argument as text. Raises GpuemuError, which names `where`, for any other type."""
     if not isinstance(given, str | os.PathLike):
         raise GpuemuError.one(where, None, "", describe(given), right)
     return os.fsdecode(given)
@@ -190,8 +191,8 @@ def _compose(text: str) -> Any:
     try:
         return _composed(text)
     except yaml.MarkedYAMLError as error:
-        # The scanner looks ahead of the composer, and newer ones give up at a depth of their own. Up to where
-        # it gave up the text can be scanned, so the composer gets to count.
+        # The scanner reads ahead of the composer, and newer scanners stop at their own depth limit. The text before
+        # that point can be scanned, so the composer can count its levels.
         if error.problem_mark is not None:
             with contextlib.suppress(yaml.YAMLError):
                 _composed(text[: error.problem_mark.index])
@@ -207,12 +208,12 @@ def _composed(text: str) -> Any:
 
 
 def _line(node: Any) -> int:
-    # Events have marks as well. Without a node the document is empty.
+    # Events have marks, too. An empty document has no node.
     return 1 if node is None else int(node.start_mark.line) + 1
 
 
 def _children(node: Any) -> Iterator[tuple[Key, Any, int]]:
-    """Key, value node and line of each entry of a mapping or list node that was read without a problem."""
+    """Yield key, value node and line of each entry of a mapping or list node that was read without a problem."""
     if isinstance(node, yaml.MappingNode):
         for key, child in node.value:
             yield (int(key.value, 0) if key.tag == _TAG + "int" else key.value), child, _line(key)
@@ -222,7 +223,7 @@ def _children(node: Any) -> Iterator[tuple[Key, Any, int]]:
 
 
 class _Reader:
-    """Turns nodes into plain values and collects what is wrong with them."""
+    """Turns nodes into plain values and collects the problems in them."""
 
     def __init__(self, name: str):
         self.name = name
@@ -264,7 +265,7 @@ class _Reader:
                     self._refuse(key_node, path, f"{describe(key)} as a key", "expected a word")
                 continue
             if key in first_line:
-                where = f"expected one of them, and the first stands on line {first_line[key]}"
+                where = f"expected one of them, and the first is on line {first_line[key]}"
                 self._refuse(key_node, (*path, key), "the key a second time", where)
                 continue
             first_line[key] = _line(key_node)
@@ -300,7 +301,7 @@ class _Reader:
 
 
 def _alias_problems(text: str, name: str) -> list[Problem]:
-    # Nodes do not tell where an alias stands, events do.
+    # Nodes do not show where an alias is, but events do.
     right = "Write the value out"
     return [
         Problem(name, _line(event), "", f"the alias *{event.anchor}", right)

@@ -1,4 +1,4 @@
-"""One table, and the forms that it takes: text for a terminal, CSV, JSON, Markdown and HTML.
+"""One table in several formats: text for a terminal, CSV, JSON, Markdown and HTML.
 
     table = Table(
         [words("Row"), number("Wavefronts", name="wavefronts"), number("Share", ".1%")],
@@ -10,7 +10,7 @@
         Shared Load           4   25.0%
         Total             1,234  100.0%
 
-CSV and JSON hold the cells as they are, under the columns' names; the other forms hold what a person reads.
+CSV and JSON have the raw cells under the columns' names. The other formats have formatted text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ Line = tuple[Style, str]
 GAP = 2
 BAR_COLUMNS = 16
 _COMFORTABLE, _LONG_WORD, _LEAST_WORDS = 36, 28, 10
-"""Widths of a column of words: others leave to give it 36; words of up to 28 letters break to make it 10 wide, last."""
+"""Widths of a column of words. Other columns are left out until it has 36. As a last resort, words of up to 28 letters
+are broken until it has only 10.
+"""
 _MARKUP = "\\|<*_`["
 
 
 class Bar(NamedTuple):
-    """A cell that draws a share of a whole, from 0 to 1."""
+    """A cell that draws a fraction, from 0 to 1."""
 
     share: float
 
@@ -48,13 +50,13 @@ Cell = str | int | float | Bar | None
 
 @dataclass(frozen=True)
 class Column:
-    """A column: how its cells are written, and which of them leave first where room lacks.
+    """A column: how its cells are written, and which columns are left out first if the table is too wide.
 
-    `form` is the format of its numbers (by default whole numbers have commas, and others one decimal), `unit` follows
-    them. `name` is the field in CSV and JSON, by default the head. Columns with `leaves` above 0 are left out of text
-    that is too narrow, the highest first. `cut` is the least and the most width of words that are cut, not broken.
-    `spills`: a cell that is too wide has a line of its own above its row. `code`: its words are code to Markdown and
-    HTML. `markup`: they are Markdown already. `has_bars`: its cells are bars.
+    `form`: the format of its numbers; by default, integers have commas and other numbers one decimal. `unit` follows
+    the numbers. `name`: the field in CSV and JSON, by default the head. `leaves`: columns above 0 are left out of text
+    that is too narrow, the highest first. `cut`: the minimum and maximum width of words that are cut, not broken.
+    `spills`: a cell that is too wide gets its own line above its row. `code`: Markdown and HTML show its words as code.
+    `markup`: its words are already Markdown. `has_bars`: its cells are bars.
     """
 
     head: str
@@ -70,7 +72,7 @@ class Column:
     has_bars: bool = False
 
     def written(self, cell: Cell) -> str:
-        """A cell as a person reads it."""
+        """Return a cell as formatted text."""
         if cell is None:
             return ""
         if isinstance(cell, Bar):
@@ -83,18 +85,18 @@ class Column:
 
 
 def words(head: str, name: str = "", **options: Any) -> Column:
-    """A column of words, which begin at its left."""
+    """Return a column of left-aligned words."""
     return Column(head, left=True, name=name, **options)
 
 
 def number(head: str, form: str = "", name: str = "", **options: Any) -> Column:
-    """A column of numbers, which end at its right."""
+    """Return a column of right-aligned numbers."""
     return Column(head, form=form, name=name, **options)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns. `styles` has one for each row; the title is above the table."""
+    """Rows of cells under columns. `styles` has one style for each row; the title is above the table."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -103,9 +105,9 @@ class Table:
 
     @staticmethod
     def of(records: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> Table:
-        """A table of records; its columns are `names`, or else the fields of the first record.
+        """Return a table of records; its columns are `names`, or by default the fields of the first record.
 
-        A field that a record lacks is empty. ValueError: a record has a field that is no column.
+        A field that a record lacks is empty. Raises ValueError if a record has a field without a column.
         """
         found = list(records)
         heads = names or (list(found[0]) if found else [])
@@ -114,7 +116,7 @@ class Table:
         return Table([number(head) for head in heads], [[record.get(head) for head in heads] for record in found])
 
     def lines(self, width: int, indent: int = 0) -> Iterator[Line]:
-        """The lines of its text, at most `width` wide where that is possible: heads and words break, numbers never."""
+        """Yield the lines of its text, at most `width` wide if possible: heads and words break, numbers never do."""
         texts = [[c.written(cell) for c, cell in zip(self.columns, row, strict=True)] for row in self.rows]
         made = [_Laid(c, [row[at] for row in texts], width) for at, c in enumerate(self.columns)]
         shown = _fitted(made, width - indent)
@@ -129,7 +131,7 @@ class Table:
             yield from ((style, before + line) for line in _row([each.cell(at) for each in shown], shown, top=True))
 
     def text(self, width: int) -> str:
-        """The lines without their styles."""
+        """Return the lines without their styles."""
         return "".join(f"{line}\n" for _, line in self.lines(width))
 
     @property
@@ -137,7 +139,7 @@ class Table:
         return [column.name or column.head for column in self.columns]
 
     def records(self) -> list[dict[str, Any]]:
-        """A dict for each row, of the cells as they are."""
+        """Return a dict of raw cells for each row."""
         plain = ([cell.share if isinstance(cell, Bar) else cell for cell in row] for row in self.rows)
         return [dict(zip(self.names, row, strict=True)) for row in plain]
 
@@ -145,7 +147,7 @@ class Table:
         return json.dumps(self.records(), indent=2) + "\n"
 
     def csv(self) -> str:
-        """The names, and a line for each row."""
+        """Return a line of names, and a line for each row."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.names)
@@ -153,7 +155,7 @@ class Table:
         return text.getvalue()
 
     def markdown(self) -> str:
-        """A table for a page or a comment of a code host; nothing in it is markup but `code`."""
+        """Return a table for a page or for a comment on a code host. Only `code` columns contain markup."""
         lines = [[markdown_escaped(column.head) for column in self.columns]]
         lines += [[_in_markdown(c, cell) for c, cell in zip(self.columns, row, strict=True)] for row in self.rows]
         head, *body = (f"| {' | '.join(cells)} |" for cells in lines)
@@ -161,7 +163,7 @@ class Table:
         return "\n".join([head, ruler, *body])
 
     def html(self) -> str:
-        """A table for a notebook, with every text escaped."""
+        """Return a table for a notebook, with all text escaped."""
         head = "".join(f"<th>{escape(column.head)}</th>" for column in self.columns)
         rows = ("".join(_in_html(c, cell) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -171,7 +173,7 @@ class Table:
 
 
 def markdown_escaped(text: str) -> str:
-    """Text that is no markup in a cell of Markdown."""
+    """Escape text so that a Markdown cell shows no part of it as markup."""
     for mark in _MARKUP:
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", " ")
@@ -197,10 +199,10 @@ def _in_html(column: Column, cell: Cell) -> str:
 
 
 class _Laid:
-    """A column of text, the width that it gets, and its least widths: the first that let the table fit are taken.
+    """A column of text, its width, and its minimum widths, of which the first that let the table fit are used.
 
-    At the first of `floors` heads are whole and words have a comfortable width, then heads break, then words break up
-    more and more. Numbers are always whole.
+    At the first of `floors`, heads are unbroken and words have a comfortable width. Next heads are broken, then words
+    more and more. Numbers are never broken.
     """
 
     def __init__(self, column: Column, cells: list[str], width: int):
@@ -243,7 +245,7 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def _fitted(columns: Sequence[_Laid], width: int) -> list[_Laid]:
-    """The columns that find room, each with its width."""
+    """Return the columns that fit, each with its width."""
     shown = list(columns)
 
     def excess(widths: Iterable[int]) -> int:
@@ -261,7 +263,7 @@ def _fitted(columns: Sequence[_Laid], width: int) -> list[_Laid]:
 
 
 def _row(cells: Sequence[Sequence[str]], shown: Sequence[_Laid], top: bool) -> Iterator[str]:
-    """The lines of a row, whose cells stand at its top or else at its bottom."""
+    """Yield the lines of a row, whose cells are aligned at its top or at its bottom."""
     high = max(map(len, cells))
     for at in range(high):
         parts = []

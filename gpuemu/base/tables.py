@@ -9,7 +9,7 @@ from typing import Any
 
 
 def columns(rows: Sequence[Sequence[str]], left: Container[int]) -> list[str]:
-    """A line for each row, columns as wide as their widest cell and two apart; those of `left` begin in line."""
+    """Return a line per row. Columns are as wide as their widest cell and two apart; `left` lists left-aligned ones."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -21,7 +21,7 @@ def columns(rows: Sequence[Sequence[str]], left: Container[int]) -> list[str]:
 
 
 def as_csv(records: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
-    """A header and a line for each record; the names are those of the first unless they are given."""
+    """Return a header and a line for each record. The names are by default those of the first record."""
     text, found = io.StringIO(), list(records)
     writer = csv.DictWriter(text, names or (list(found[0]) if found else []), lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""Lines on standard error beside the results; a command writes each once, whichever of its processes finds it."""
+"""Lines on standard error, beside the results. A command writes each line once, whichever of its processes finds it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ _told: set[str] = set()
 
 
 def tell(sentence: str) -> None:
-    """A line on standard error, where there is one."""
+    """Write a line on standard error, if there is one."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):
             print(sentence, file=sys.stderr)
 
 
 def tell_once(sentence: str) -> None:
-    """A line that this process, and those that it starts from now on, write once."""
+    """Write a line once in this process and all processes that it starts from now on."""
     if sentence not in _told:
         _told.add(sentence)
         tell(sentence)
 
 
 def told() -> frozenset[str]:
-    """What `tell_once` has written."""
+    """Return the lines that `tell_once` has written."""
     return frozenset(_told)
 
 
 def say_no_more(sentences: Iterable[str]) -> None:
-    """Another process has written these."""
+    """Mark lines as written, because another process has written them."""
     _told.update(sentences)

@@ -1,7 +1,7 @@
-"""How long work took that Numba would have made many times shorter, where there is no Numba, and what to say of it.
+"""Measure the work that Numba would have made many times shorter if it were installed, and advise to install it.
 
-What Numba may compile is measured where it runs without; one inside another counts once. Waiting for workers that do
-such work counts as they do: as long as it takes here.
+The time is measured where work that Numba could compile runs without it. Nested measurements count once. Time spent
+waiting for workers that do such work also counts, as long as it takes in this process.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from importlib.util import find_spec
 
 WORTH_SAYING_SECONDS = 10.0
 _SHARE = 0.9
-"""Of that time, what compiled code saves at the least: replays and products take a tenth and less."""
+"""Minimum fraction of that time that compiled code saves: replays and products take a tenth or less."""
 _seconds = 0.0
 _inside = False
 
 
 def has_numba() -> bool:
-    """Whether there is a Numba."""
+    """Whether Numba is installed."""
     return find_spec("numba") is not None
 
 
 @contextmanager
 def unaided() -> Iterator[None]:
-    """What is done within, Numba would have done sooner."""
+    """Measure work that Numba would have done faster."""
     global _seconds, _inside
     if _inside:
         yield
@@ -38,7 +38,7 @@ def unaided() -> Iterator[None]:
 
 
 def advice() -> str:
-    """What to install if it would have saved more than ten seconds since this was last asked; else ""."""
+    """Return advice to install Numba if it would have saved over ten seconds since the last call; otherwise ""."""
     global _seconds
     saved, _seconds = _SHARE * _seconds, 0.0
     if saved <= WORTH_SAYING_SECONDS or has_numba():

@@ -1,7 +1,8 @@
-"""Files that are written in one step, so that nobody ever sees half of one.
+"""Write files in one step, so that nobody ever sees a partial one.
 
-Only a regular file is replaced, or none. The new one keeps its mode and owner, and what a link points to is replaced
-rather than the link. What has several names, or is no regular file (a device, a pipe, /dev/stdout), is written into.
+Only a regular file is replaced. The new file keeps its mode and owner, and the target of a link is replaced, not the
+link. A file with several names, and anything that is not a regular file (a device, a pipe, /dev/stdout), is written in
+place.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from gpuemu.base.errors import GpuemuError
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/(?:self|thread-self|\d+))/fd/(\d+)")
 _MOST_LINKS = 40
 _NAMED = 40
-"""Letters of a file's name in that of the one that becomes it."""
+"""Characters of a file's name that its temporary file's name contains."""
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name when all is written; what goes wrong leaves none. Raises OSError."""
+    """Yield a file that gets its name when everything is written. An error leaves no file. Raises OSError."""
     target = Path(path)
     descriptor, temporary = _temporary(target)
     try:
@@ -40,7 +41,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write all of a file in one step. Raises GpuemuError."""
+    """Write a whole file in one step. Raises GpuemuError."""
     try:
         with whole_file(path) as file:
             file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
@@ -50,7 +51,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def take_place(new: Path, target: Path) -> None:
-    """Let a finished file of the same folder become `target`, or let its content be written there. Raises OSError."""
+    """Rename a finished file of the same folder to `target`, or write its content to `target`. Raises OSError."""
     real = _replaced(target)
     if real is not None and new.parent.resolve() == real.parent and _looks_like(new, real):
         os.replace(new, real)
@@ -59,12 +60,12 @@ def take_place(new: Path, target: Path) -> None:
 
 
 def is_written_into(path: Path) -> bool:
-    """Whether there is something at the path that is no regular file."""
+    """Whether the path is something other than a regular file."""
     return _descriptor(path) is not None or (path.exists() and not path.is_file())
 
 
 def _temporary(target: Path) -> tuple[int, str]:
-    """A new file beside the one that it will replace, or elsewhere for what is written into."""
+    """Create a temporary file next to the target, or elsewhere if the target is written in place."""
     real = _replaced(target)
     if real is not None:
         try:
@@ -76,7 +77,7 @@ def _temporary(target: Path) -> tuple[int, str]:
 
 
 def _replaced(target: Path) -> Path | None:
-    """What is replaced when `target` is written; None for what is written into."""
+    """Return the file that is replaced when `target` is written; None if it is written in place."""
     if _descriptor(target) is not None:
         return None
     real = Path(os.path.realpath(target))
@@ -88,7 +89,7 @@ def _replaced(target: Path) -> Path | None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number of the open file that a path names, as /dev/stdout does."""
+    """Return the number of the open file that a path such as /dev/stdout names."""
     name = os.path.abspath(path)
     for _ in range(_MOST_LINKS):
         if match := _DESCRIPTOR.fullmatch(name):
@@ -101,7 +102,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _looks_like(new: Path, old: Path) -> bool:
-    """Give a file the mode and owner of the one that it replaces; whether that could be done."""
+    """Give a file the mode and owner of the one that it replaces; return whether that worked."""
     if not old.exists():
         mask = os.umask(0)
         os.umask(mask)
@@ -118,7 +119,7 @@ def _looks_like(new: Path, old: Path) -> bool:
 
 
 def _write_into(new: Path, target: Path) -> None:
-    """Write the content of a file to where `target` leads. Raises OSError."""
+    """Write the content of a file to the target of `target`. Raises OSError."""
     number = _descriptor(target)
     for stream in (sys.stdout, sys.stderr):
         if number is not None and stream is not None:

@@ -1,1 +1,3 @@
-"""The instruction set: opcodes and their rows, registers, fragments of matrices. Text and numbers, no times."""
+"""The instruction set: opcodes and their rows, registers, matrix fragments. This room has text and numbers, but no
+times.
+"""

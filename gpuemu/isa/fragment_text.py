@@ -1,6 +1,6 @@
-"""Fragments as tables: who holds each element of the matrices of an instruction.
+"""Fragments as tables: the lane and register of each element of an instruction's matrices.
 
-The first rows of C of HMMA.16816.F32, each cell lane.register:
+These are the first rows of C of HMMA.16816.F32; each cell is lane.register:
 
      row     0     1     2     3     4     5     6     7
        0   0.0   0.1   1.0   1.1   2.0   2.1   3.0   3.1
@@ -18,7 +18,7 @@ from gpuemu.isa.warp import LANES
 
 
 def report(instruction: str) -> list[str]:
-    """The tables of an instruction or a mode. Raises GpuemuError."""
+    """Return the tables of an instruction or a mode. Raises GpuemuError."""
     opcode = parse_opcode(instruction.strip())
     if "matrix" in opcode.row.notes and not opcode.has("M816", "MT1616"):
         return _matrices(instruction, opcode.matrices, opcode.has("T", "MT88"))
@@ -30,7 +30,7 @@ def report(instruction: str) -> list[str]:
 
 
 def operands(instruction: str) -> tuple[Fragment, Fragment, Fragment]:
-    """A, B and C of a product or its mode. Raises GpuemuError."""
+    """Return the fragments A, B and C of a product or a mode. Raises GpuemuError."""
     mode = _mode(instruction)
     return mode.a, mode.b, mode.c
 
@@ -52,7 +52,10 @@ def _mode(instruction: str) -> MmaMode:
 
 
 def _narrow(opcode: Opcode, name: str) -> MmaMode:
-    """Of QMMA and OMMA, whose time does not tell their types; a sparse one has twice the K of what takes its time."""
+    """Return the mode of a QMMA or OMMA, whose timing does not depend on its exact types.
+
+    A sparse product has twice the K of the dense product that takes the same time.
+    """
     shape, accumulator, _ = name.split(".")
     sparse = opcode.has("SP")
     k = int(shape.removeprefix("m16n8k")) * (2 if sparse else 1)
@@ -88,5 +91,5 @@ def _table(part: Fragment, register: int = 0) -> list[str]:
         cells = (divmod(position // per, LANES) for position in part.position[row].tolist())
         rows.append([str(row), *(f"{lane}.{position + register}" for position, lane in cells)])
     heads = [number("row"), *(number(str(column)) for column in range(part.columns))]
-    width = 8 * len(heads)  # as wide as it is: a row of a matrix does not break
+    width = 8 * len(heads)  # wide enough that no row of a matrix is wrapped
     return Table(heads, rows).text(width).splitlines()

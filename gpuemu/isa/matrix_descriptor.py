@@ -1,9 +1,11 @@
-"""How operands of wgmma lie in shared memory: matrix descriptors, core matrices, swizzles.
+"""The layout of wgmma operands in shared memory: matrix descriptors, core matrices, swizzles.
 
-A descriptor has 64 bits: 0-13 the address of the first element, 16-29 and 32-45 the leading and the stride offset, all
-in units of 16 bytes, 49-51 a base offset, 62-63 the swizzle (0: none, 1: 128 bytes, 2: 64, 3: 32). A core matrix is 8
-rows of 16 bytes. A swizzle of 128 bytes puts bits 7-9 of an address over bits 4-6, of 64 bits 7-8 over 4-5, of 32 bit
-7 over bit 4: of the address itself, by TMA and by wgmma alike.
+A descriptor has 64 bits. Bits 0-13 are the address of the first element; bits 16-29 and 32-45 are the leading and the
+stride offset. All three are in units of 16 bytes. Bits 49-51 are a base offset, and bits 62-63 the swizzle (0: none, 1:
+128 bytes, 2: 64, 3: 32). A core matrix is 8 rows of 16 bytes.
+
+A swizzle XORs higher bits of an address into lower ones: 128 bytes, bits 7-9 into bits 4-6; 64 bytes, bits 7-8 into
+bits 4-5; 32 bytes, bit 7 into bit 4. TMA and wgmma both use the bits of the address itself.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ Indices = NDArray[np.int64]
 UNIT = 16
 CORE_ROWS = 8
 SWIZZLES = (0, 128, 64, 32)
-"""Bytes of a line within which chunks of 16 bytes are exchanged, by their number in a descriptor."""
+"""Bytes of a line within which a swizzle permutes chunks of 16 bytes, indexed by the swizzle's number in a descriptor.
+"""
 MODES = {"none": 0, "32": 32, "64": 64, "128": 128}
-"""The same by the names that people use."""
+"""Bytes of a swizzle by its common name."""
 
 
 class Descriptor(NamedTuple):
-    """What a descriptor says, in bytes."""
+    """The fields of a descriptor, in bytes."""
 
     address: int
     leading: int
@@ -34,13 +37,13 @@ class Descriptor(NamedTuple):
 
 
 def decode(bits: int) -> Descriptor:
-    """The descriptor of 64 bits."""
+    """Decode a descriptor of 64 bits."""
     address, leading, stride = ((bits >> at & 0x3FFF) * UNIT for at in (0, 16, 32))
     return Descriptor(address, leading, stride, SWIZZLES[bits >> 62 & 3], bits >> 49 & 7)
 
 
 def swizzled(at: Indices, width: int) -> Indices:
-    """Where bytes of shared memory are found whose addresses were these, in a swizzle of `width` bytes, 0 for none."""
+    """Return the shared-memory addresses after a swizzle of `width` bytes, or unchanged if `width` is 0."""
     return at ^ (at >> 7 & width // UNIT - 1) << 4 if width else at
 
 
@@ -48,9 +51,9 @@ def swizzled(at: Indices, width: int) -> Indices:
 def places(
     leading: int, stride: int, width: int, count: int, depth: int, element_bytes: int, across: bool = False
 ) -> Indices:
-    """Byte distances of the elements [count, depth] from the first, before they are swizzled in `width` bytes.
+    """Return byte distances of the elements [count, depth] from the first, before a swizzle of `width` bytes.
 
-    `depth` runs along K; `across`: the other way round in memory (.tnspA, .tnspB), K by rows.
+    `depth` runs along K. `across`: memory is transposed (.tnspA, .tnspB), with K along the rows.
     """
     line, k, size = np.arange(count)[:, None], np.arange(depth)[None, :], element_bytes
     if across:

@@ -1,8 +1,8 @@
-"""What the model needs to know of an instruction: which unit runs it, how wide it is, which profiler row counts it.
+"""The facts that the model needs about an instruction: its unit, its width and the profiler row that counts it.
 
-An opcode is a dotted SASS mnemonic (`LDSM.16.M88.4`). `describe` turns it into an `Operation`, by the mnemonic's row in
-`isa.table` and the modifiers; what the operation costs is not here but in the architecture file, under its class or
-tensor mode. An opcode that the model does not know is refused by name, never guessed.
+An opcode is a dotted SASS mnemonic (`LDSM.16.M88.4`). `describe` turns it into an `Operation`, by the modifiers and the
+mnemonic's row in `isa.table`. The architecture file holds the cost of the operation, under its class or tensor mode. An
+unknown opcode is refused by name, never guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuemu.isa.kind import Kind as Kind
 from gpuemu.isa.table import NOT_MODELLED, TABLE, Opcode, parse_opcode
 
 CLUSTER_BARRIER = 16
-"""The number of the cluster's barrier, behind those of the CTA."""
+"""The number of the cluster's barrier, which follows the numbers of the CTA's barriers."""
 
 
 class Row(StrEnum):
@@ -34,14 +34,14 @@ class Row(StrEnum):
 
 @dataclass(frozen=True)
 class Operation:
-    """What the model needs to know of an opcode.
+    """The facts that the model needs about an opcode.
 
-    `operation` is the key of its timing: a class under `operations` of the architecture file, or for
-    a tensor instruction a mode under `tensor_core.operations`. `width_bits` is what one lane moves;
-    `matrices` is N of an LDSM or STSM xN. `warpgroup_columns` is N of a warpgroup instruction of 64 x N, whose
-    mode is that of eight columns. `store` and `atomic` say what it does to memory, `cached` whether a load may be
-    answered by the SM's own L1, `local` whether the memory is each thread's own. `has_events`: it copies blocks or
-    changes or tests an mbarrier. `unit`: the name of the unit of its own that times it, behind a pipe of that name.
+    `operation`: the key of its timing, which is a class under `operations` of the architecture file, or for a tensor
+    instruction a mode under `tensor_core.operations`. `width_bits`: bits that one lane moves. `matrices`: N of an LDSM
+    or STSM xN. `warpgroup_columns`: N of a warpgroup instruction of 64 x N, whose mode is that of eight columns.
+    `store`, `atomic`: what it does to memory. `cached`: whether the SM's own L1 may answer a load. `local`: whether
+    each thread has its own memory. `has_events`: whether it copies blocks, or changes or tests an mbarrier. `unit`: the
+    name of its own unit, which times it after a pipe of the same name.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Operation:
 
 
 class UnknownOpcodeError(ValueError):
-    """The model has no such instruction. `found` names it, `right` says what it knows."""
+    """The model has no such instruction. `found` names it, `right` says which instructions are known."""
 
     def __init__(self, found: str, right: str):
         self.found = found
@@ -79,7 +79,7 @@ _BITS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 
 @lru_cache(maxsize=4096)
 def describe(opcode: str) -> Operation:
-    """The operation of a dotted SASS opcode; raises UnknownOpcodeError."""
+    """Return the operation of a dotted SASS opcode; raises UnknownOpcodeError."""
     parsed = parse_opcode(opcode)
     row = parsed.row
     if not row.kind:
@@ -122,7 +122,7 @@ def _profiler_row(operation: str, does: frozenset[str]) -> Row | None:
 
 
 def _has_events(opcode: Opcode) -> bool:
-    """Of sm_90; the mbarriers of architectures before it are words of shared memory."""
+    """Whether an instruction of sm_90 has events; earlier architectures keep mbarriers as words of shared memory."""
     if opcode.mnemonic == "ARRIVES":
         return opcode.has("ARVCNT", "TRANSCNT")
     return "events" in opcode.row.notes and not opcode.has("CCTL")
@@ -149,23 +149,23 @@ def _unknown(opcode: Opcode) -> UnknownOpcodeError:
 
 
 def is_guessed(opcode: str) -> bool:
-    """Whether no rule says how long it takes: what shows a time names it."""
+    """Whether no rule gives its duration; every output that shows a time names such an instruction."""
     return "guessed" in parse_opcode(opcode).row.notes
 
 
 def takes_generic_addresses(opcode: str) -> bool:
-    """Whether the address of each lane says which memory it means: shared, the lane's own, or global."""
+    """Whether the address of each lane selects the memory: shared, local or global."""
     return parse_opcode(opcode).row.generic != ""
 
 
 def shared_opcode(opcode: str) -> str:
-    """The opcode that does to shared memory what one with generic addresses does there: STS.64 for ST.E.64."""
+    """Return the opcode that does the same to shared memory as one with generic addresses: STS.64 for ST.E.64."""
     parsed = parse_opcode(opcode)
     return ".".join([parsed.row.generic, *(m for m in parsed.modifiers if m in _OF_SHARED_MEMORY)])
 
 
 def cluster_opcode(opcode: str) -> str:
-    """The name that the model has for one with generic addresses where these mean another CTA's shared memory."""
+    """Return the model's name for an opcode whose generic addresses lie in another CTA's shared memory."""
     parsed = parse_opcode(opcode)
     return ".".join([f"{parsed.mnemonic}_CLUSTER", *parsed.modifiers])
 
@@ -176,7 +176,7 @@ _LANE_REGISTER = re.compile(r"\bSR_(TID|LANEID)\b")
 
 
 def reads_lane_register(opcode: str, operands: str) -> bool:
-    """Whether it is an S2R that goes through the load/store unit: its value differs by lane (H200, counted)."""
+    """Whether an S2R uses the load/store unit, because its value differs by lane (counted on an H200)."""
     return opcode == "S2R" and _LANE_REGISTER.search(operands) is not None
 
 

@@ -8,7 +8,7 @@
     gdesc[UR8].tnspB     descriptor of a matrix
     0x10, 1.5, +INF      immediates; SR_TID.X, B0, gsb0, PR are names
 
-Parsing never fails. What an operand has wrong, such as a register that does not exist, stands in `mistake`.
+Parsing never fails. `mistake` describes what is wrong with an operand, such as a register that does not exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 LAST = {"R": 255, "UR": 63, "P": 7, "UP": 7}
-"""Of each register file the constant one: RZ, URZ, PT, UPT."""
+"""The number of the constant register of each register file: RZ, URZ, PT, UPT."""
 _REGISTER = re.compile(r"(UR|R|UP|P)(\d+|(?<=R)Z|(?<=P)T)((?:\.\w+)*)\Z")
 _NAMED = re.compile(r"\b(U?R)(\d+)")
 _DECORATED = re.compile(r"(!?)(-(?!\d|INF|QNAN))?(~?)(\|?)(.*)", re.DOTALL)
@@ -33,7 +33,7 @@ _SPECIAL = {"INF": 0x7F800000, "QNAN": 0x7FFFFFFF}
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register: `file` is R, UR, P or UP; `number` that of RZ, URZ, PT or UPT where it is constant."""
+    """A register: `file` is R, UR, P or UP. The `number` of a constant register is that of RZ, URZ, PT or UPT."""
 
     file: str
     number: int
@@ -41,36 +41,36 @@ class Register:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is RZ, URZ, PT or UPT."""
+        """Whether this is RZ, URZ, PT or UPT."""
         return self.number == LAST[self.file]
 
     @property
     def is_predicate(self) -> bool:
-        """Whether it holds a truth value."""
+        """Whether the register holds a truth value."""
         return self.file.endswith("P")
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What stands in brackets: registers, a number (None: none is written), and terms that are neither."""
+    """The contents of brackets: registers, a number (None if there is none), and terms that are neither."""
 
     registers: tuple[Register, ...]
     number: int | None
     unknown: tuple[str, ...]
 
     def of(self, file: str) -> Register | None:
-        """Its register of a file, if it is the only one."""
+        """Return the register of a file if it is the only one."""
         found = [register for register in self.registers if register.file == file]
         return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand, its decorations taken off.
+    """An operand, without its decorations.
 
-    `core` is its text without them, `suffixes` such as ("H0_H0",) or ("64",), `reuse` whether the operand cache keeps
-    it. `register` for a register; for what has brackets these as sums, and the word in front of them as `prefix`.
-    `mistake`: what would be right, "" if nothing is wrong.
+    `core`: its text without decorations. `suffixes`: such as ("H0_H0",) or ("64",). `reuse`: whether the operand cache
+    keeps it. `register`: set for a register. `brackets`: the contents of brackets as sums, with the word before them in
+    `prefix`. `mistake`: what was expected, or "" if nothing is wrong.
     """
 
     text: str
@@ -88,24 +88,24 @@ class Operand:
 
     @property
     def bare(self) -> str:
-        """The file of a register without decorations, as destinations are; "" for all else."""
+        """Register file of an undecorated register, as destinations are; "" for anything else."""
         decorated = self.negative or self.absolute or self.inverted or self.negated or self.suffixes
         return "" if self.register is None or decorated else self.register.file
 
     @property
     def address(self) -> Sum | None:
-        """The sum that makes a memory address; a descriptor in front of it does not change that."""
+        """The sum that forms a memory address, with or without a descriptor before it."""
         known = {("", 1), ("desc", 2)}
         return self.brackets[-1] if (self.prefix, len(self.brackets)) in known and not self.suffixes else None
 
     @property
     def is_constant(self) -> bool:
-        """Whether it lies in a constant bank: brackets of the bank, and of the offset."""
+        """Whether the operand is in a constant bank: brackets with the bank, then brackets with the offset."""
         return self.prefix in ("c", "cx") and len(self.brackets) == 2
 
     @property
     def registers(self) -> tuple[tuple[Register, bool], ...]:
-        """All registers that it names, but for the constant ones, each with whether the text says that it is a pair."""
+        """The registers that it names, without constant ones, each with whether the text says that it is a pair."""
         named = [(self.register, self.suffixes[:1] == ("64",))] if self.register else []
         for place, inside in enumerate(self.brackets):
             described = self.prefix == "desc" and place == 0
@@ -114,12 +114,12 @@ class Operand:
 
 
 def named_registers(operands: Iterable[str]) -> list[tuple[str, int]]:
-    """Every general (R) and uniform (UR) register that operands name, also in addresses: its file and its number."""
+    """Return the file and number of every general (R) and uniform (UR) register in the operands and their addresses."""
     return [(file, int(number)) for operand in operands for file, number in _NAMED.findall(operand)]
 
 
 def parse_register(text: str) -> Register | None:
-    """`UR4`, `RZ`, `P0` or `R2.X4`; None if it is no register, or one that does not exist."""
+    """Parse `UR4`, `RZ`, `P0` or `R2.X4`; return None for other text and for a register that does not exist."""
     match = _REGISTER.match(text)
     if match is None:
         return None
@@ -132,7 +132,7 @@ def parse_register(text: str) -> Register | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """`0x10`, `-0x1`; None if it is no such number."""
+    """Parse `0x10` or `-0x1`; return None for other text."""
     return int(text, 16) if _HEXADECIMAL.match(text) else None
 
 
@@ -146,12 +146,12 @@ def _sum(text: str) -> Sum:
 
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
-    """Take an operand apart: `-|R4.reuse|` is R4, negative and absolute; `!P0` is P0, negated."""
+    """Parse an operand: `-|R4.reuse|` is R4, negative and absolute; `!P0` is P0, negated."""
     decorated = _DECORATED.match(text.strip())
-    assert decorated is not None  # it fits every text
+    assert decorated is not None  # the pattern matches every text
     negated, negative, inverted, absolute = map(bool, decorated.groups()[:4])
     rest = decorated[5].replace("|", "")
-    # In brackets spaces mean nothing; elsewhere a target stands behind one, as in BRX R2 -0x10.
+    # Spaces in brackets have no meaning. Elsewhere, a space precedes a branch target, as in BRX R2 -0x10.
     rest = rest.replace(" ", "") if "[" in rest else rest.partition(" ")[0]
     suffixes: tuple[str, ...] = ()
     mistake, prefix, register = "", "", None
@@ -178,10 +178,10 @@ def parse_operand(text: str) -> Operand:
 
 
 def immediate32(text: str, double: bool = False, floating: bool = False) -> np.uint32 | None:
-    """The 32 bits of an immediate: `0x10`, `-0x1`, `7`, `1.5`, `+INF`, `-QNAN`; None if it is none.
+    """Return the 32 bits of an immediate: `0x10`, `-0x1`, `7`, `1.5`, `+INF`, `-QNAN`; None for other text.
 
-    A decimal point or exponent makes a float, of which `double` asks for the high word of 64 bits.
-    `floating` and `double` say that a decimal number without either is a float, too: FADD's 1 is 1.0.
+    A decimal point or an exponent makes it a float. For a float, `double` requests the high word of its 64 bits. With
+    `floating` or `double`, a decimal number without point or exponent is a float, too: FADD's 1 is 1.0.
     """
     special = _SPECIAL.get(text.lstrip("+-")) if text[:2] not in ("++", "+-", "-+", "--") else None
     if special is not None:

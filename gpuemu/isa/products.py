@@ -1,6 +1,7 @@
-"""Products of matrices: the mode whose time an instruction needs, and the registers of its fragments.
+"""Matrix products: the mode that gives an instruction's duration, and the registers of its fragments.
 
-A fragment lies in as many registers as its bits fill in 32 lanes: A of m16n8k16 with 16-bit elements in four.
+The number of registers of a fragment is its bits divided by the bits of a register in 32 lanes: four for A of m16n8k16
+with 16-bit elements.
 """
 
 from __future__ import annotations
@@ -27,27 +28,29 @@ _SPARSE_SHAPES = {
     ("QMMA", False): {"16864": "m16n8k32", "16832": "m16n8k16"},
     ("OMMA", False): {"168128": "m16n8k64"},
 }
-"""Of a sparse product: the dense one of as many products, whose time it is taken to need; its A has as many elements,
-its B twice as many."""
+"""The dense product with as many multiplications as a sparse one, which is assumed to take the same time. A of the
+sparse product has as many elements, and B has twice as many.
+"""
 _TYPES = {"BMMA": "s32.b1", "DMMA": "f64.f64", "IGMMA": "s32.s8", "QGMMA": "s32.s8", "OMMA": "f32.mxf4"}
-"""A warpgroup's time of 8-bit floats is that of integers, which have as many bits. Numbers of 4 bits of a QMMA stand in
-bytes and take the time of those of 6."""
+"""Types that the modifiers do not give. Warpgroup products of 8-bit floats take the time of integers with as many bits.
+The 4-bit numbers of a QMMA occupy bytes and take the time of 6-bit numbers.
+"""
 _WARPGROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)\Z")
 NO_PRODUCT = ("RZ", "gdesc[URZ]", "RZ")
 """Operands of an HGMMA that only ends a group of products."""
 _NUMBERS = re.compile(r"\d+")
 _BITS = 32 * 32
-"""Of a register in all lanes."""
+"""Bits of a register in all lanes."""
 
 
 def warpgroup_shape(opcode: Opcode) -> tuple[int, int] | None:
-    """N and K of a warpgroup instruction's shape 64xNxK; None if there is none."""
+    """Return N and K of a warpgroup instruction's shape 64xNxK, or None without such a shape."""
     found = next((match for m in opcode.modifiers if (match := _WARPGROUP_SHAPE.match(m))), None)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def mode(opcode: Opcode) -> str:
-    """The mode whose time a product needs: m16n8k16.f32.f16. Raises ValueError, which says what would be right."""
+    """Return the mode that gives a product's duration: m16n8k16.f32.f16. Raises ValueError with the expected shapes."""
     name = opcode.mnemonic
     sparse = _SPARSE_SHAPES.get((name, opcode.has("TF32")), {})
     shapes = sparse if opcode.has("SP") else _SHAPES[name]
@@ -59,7 +62,7 @@ def mode(opcode: Opcode) -> str:
 
 
 def types(opcode: Opcode) -> str:
-    """Those of the accumulator and the inputs, as the mode has them: f32.bf16. Raises ValueError."""
+    """Return the types of the accumulator and the inputs, as in the mode's name: f32.bf16. Raises ValueError."""
     if opcode.mnemonic == "IMMA":
         inputs = "s8" if opcode.has("S8", "U8") else "s4" if opcode.has("S4", "U4") else None
         if inputs is None:
@@ -74,7 +77,7 @@ def types(opcode: Opcode) -> str:
 
 @lru_cache(maxsize=4096)
 def fragment_registers(opcode: Opcode) -> dict[str, int]:
-    """Registers of a lane for the fragments A, B and C (and D); none for a shape that there is not."""
+    """Return the registers per lane of the fragments A, B and C (and D), or nothing for an unknown shape."""
     shape = warpgroup_shape(opcode)
     if shape is not None:
         return {"A": 4, "C": shape[0] // (4 if opcode.has("F16") else 2)}

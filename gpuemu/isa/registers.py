@@ -1,9 +1,9 @@
-"""Which registers an instruction writes and reads, from its SASS text: what a register scoreboard needs.
+"""The registers that an instruction writes and reads, from its SASS text, for a register scoreboard.
 
-Machine code with control words never asks this; traces written by hand or imported without them do.
-Registers are small integers: R0..R254 as 0..254, P0..P6 from 300, UR0..UR62 from 400, UP0..UP6 from 500.
-RZ, PT, URZ and UPT hold constants and never appear. SASS names the first register of a 64- or 128-bit value;
-how many follow it is known from the mnemonic's row in `isa.table` and the modifiers.
+Machine code with control words does not need this module. Traces that were written by hand, or imported without control
+words, do. Registers are small integers: R0..R254 as 0..254, P0..P6 from 300, UR0..UR62 from 400, UP0..UP6 from 500. RZ,
+PT, URZ and UPT hold constants and never appear. SASS names the first register of a 64- or 128-bit value; the mnemonic's
+row in `isa.table` and the modifiers give the number of registers.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from gpuemu.isa.products import fragment_registers
 from gpuemu.isa.table import Opcode, parse_opcode
 
 PREDICATES, UNIFORM = 300, 400
-"""Where those begin; general registers are below both."""
+"""First numbers of predicates and of uniform registers; general registers are below both."""
 _BASES = {"R": 0, "P": PREDICATES, "UR": UNIFORM, "UP": 500}
 _PREDICATES = 7
 _REGISTER_FILES, _PREDICATE_FILES = ("R", "UR"), ("P", "UP")
 _FRAGMENTS = ("A", "B", "C")
 _DESCRIPTOR_WORDS = 4
-"""Of the descriptor of a matrix in shared memory, gdesc[UR4]."""
+"""Words of the descriptor of a matrix in shared memory, gdesc[UR4]."""
 
 
 def register_number(register: Register) -> int:
-    """The number of a register that is no constant one."""
+    """Return the number of a register that is not constant."""
     return _BASES[register.file] + register.number
 
 
 def register_name(number: int) -> str:
-    """R4, P0, UR2."""
+    """Return the name of a register number, such as R4, P0 or UR2."""
     file = max((file for file, base in _BASES.items() if number >= base), key=lambda file: _BASES[file])
     return f"{file}{number - _BASES[file]}"
 
 
 def is_number(number: int) -> bool:
-    """Whether a register, by its number, holds 32 bits, and no truth value."""
+    """Whether a register number stands for a register of 32 bits, not a truth value."""
     return number < PREDICATES or UNIFORM <= number < _BASES["UP"]
 
 
 def _registers(text: str, words: int = 1) -> tuple[int, ...]:
-    """Every register named in an operand; a general or uniform one starts a value of `words` words."""
+    """Return every register named in an operand; a general or uniform one is the first of a value of `words` words."""
     if text == "PR":
         return tuple(_BASES["P"] + i for i in range(_PREDICATES))
     found: list[int] = []
@@ -55,7 +55,7 @@ def _registers(text: str, words: int = 1) -> tuple[int, ...]:
 
 
 def _words(code: str, opcode: Opcode) -> int:
-    """The 32-bit words of a width of the table, with the modifiers of an opcode."""
+    """Return the number of 32-bit words for a width code of the table and the modifiers of an opcode."""
     if code.isdecimal():
         return int(code)
     match code:
@@ -79,7 +79,7 @@ def _words(code: str, opcode: Opcode) -> int:
 
 
 def _converted(opcode: Opcode) -> tuple[int, int]:
-    """32-bit words of (result, source) of F2F.F64.F32, I2F.F64.S64, F2I.U64.F64.TRUNC and their kin."""
+    """Return the 32-bit words of (result, source) of conversions such as F2F.F64.F32 or F2I.U64.F64.TRUNC."""
     types = [m for m in opcode.modifiers if m in ("F16", "BF16", "F32", "F64")]
     floating, integer = 2 if "F64" in types else 1, 2 if opcode.has("S64", "U64") else 1
     match opcode.mnemonic.removeprefix("U"):
@@ -93,12 +93,12 @@ def _converted(opcode: Opcode) -> tuple[int, int]:
 
 
 def destination_count(opcode: str, operands: tuple[str, ...]) -> int:
-    """How many operands, from the first, are destinations: predicates, a register, predicates behind it."""
+    """Count the destinations among the operands: first predicates, a register, then more predicates."""
     return len(_destinations(parse_opcode(opcode), operands))
 
 
 def _destinations(opcode: Opcode, operands: tuple[str, ...]) -> list[str]:
-    """Of each destination, from the first operand on, its width."""
+    """Return the width of each destination, from the first operand on."""
     found: list[str] = []
     for what in opcode.row.writes:
         file = parse_operand(operands[len(found)]).bare if len(found) < len(operands) else ""
@@ -112,7 +112,7 @@ def _destinations(opcode: Opcode, operands: tuple[str, ...]) -> list[str]:
 
 
 def _sources(opcode: Opcode, operands: tuple[str, ...], whole: bool = False) -> Iterator[tuple[str, int]]:
-    """The source operands, and how many words the register of each has; of a fragment that is not `whole` one."""
+    """Yield the source operands and the words of each one's register; a fragment counts one word unless `whole`."""
     widths = opcode.row.reads
     for position, operand in enumerate(operands[len(_destinations(opcode, operands)) :]):
         if operand.startswith("gdesc"):
@@ -124,15 +124,15 @@ def _sources(opcode: Opcode, operands: tuple[str, ...], whole: bool = False) -> 
 
 
 def has_destination(mnemonic: str) -> bool:
-    """Whether instructions of that name write a register at all, general, uniform or of predicates."""
+    """Whether instructions of this name write any register: general, uniform or predicate."""
     return bool(parse_opcode(mnemonic).row.writes)
 
 
 @lru_cache(maxsize=65536)
 def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The registers that the instruction writes, and those it reads (its guard among them).
+    """Return the registers that the instruction writes, and those that it reads, including its guard.
 
-    `operands` are the comma-separated operand texts; `guard` is such as "@!P0" or "".
+    `operands`: the comma-separated operand texts. `guard`: such as "@!P0", or "".
     """
     parsed = parse_opcode(opcode)
     results = zip(operands, _destinations(parsed, operands), strict=False)
@@ -143,12 +143,12 @@ def written_and_read(opcode: str, operands: tuple[str, ...], guard: str) -> tupl
 
 @lru_cache(maxsize=65536)
 def source_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """The general registers of each source operand, in the order of the operands; the first of a fragment."""
+    """Return the general registers of each source operand, in operand order; only the first register of a fragment."""
     return tuple(_general(_registers(*source)) for source in _sources(parse_opcode(opcode), operands))
 
 
 def general_results(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
-    """The general registers that it writes: no predicates, no uniform ones."""
+    """Return the general registers that it writes, without predicate and uniform registers."""
     return _general(written_and_read(opcode, operands, "")[0])
 
 
@@ -157,15 +157,15 @@ def _general(registers: Iterable[int]) -> tuple[int, ...]:
 
 
 def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """The registers of A, B and C of a tensor instruction; those of an RZ are none."""
+    """Return the registers of A, B and C of a tensor instruction; RZ has no registers."""
     return tuple(_registers(*source) for source in _sources(parse_opcode(opcode), operands, True))[:3]
 
 
 def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
-    """The general registers that a memory or special-function instruction sends, in that order.
+    """Return the general registers that a memory or special-function instruction sends, in the order of sending.
 
-    H200, by which bank's FFMA wait for them: data before the address, of addresses the last half first; of SHFL the
-    value, the mask, the lane.
+    Measured on an H200 by the banks of the FFMAs that wait for them: data precedes the address, and an address sends
+    its upper half first. SHFL sends the value, the mask, then the lane.
     """
     slots = source_registers(opcode, operands)
     registers = list(zip(operands[len(operands) - len(slots) :], slots, strict=True))
@@ -177,17 +177,19 @@ def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
 
 
 MOST_FETCHED = 8
-"""Registers that arithmetic reads at most, one that is named twice counted twice: three pairs, as code has them, and
-two that are to spare. The operand collector has room for as many."""
+"""Maximum number of registers that arithmetic reads; a register named twice counts twice. Machine code has up to three
+pairs, and two more are to spare. The operand collector has room for this number.
+"""
 MOST_SOURCE_WORDS = 12
-"""Registers that an instruction sends at most: CAS of 128 bits has an address of two and twice four."""
+"""Maximum number of registers that an instruction sends: CAS of 128 bits has an address of two and two values of four.
+"""
 
 
 def source_words(opcode: str, operands: tuple[str, ...]) -> int:
-    """How many 32-lane registers a memory instruction sends to the load/store unit: address and data.
+    """Count the 32-lane registers that a memory instruction sends to the load/store unit: address and data.
 
-    Uniform registers and immediates travel with the instruction and cost nothing here. A data operand
-    counts at its full width even when it is RZ. An instruction that sends no register still takes one slot.
+    Uniform registers and immediates travel with the instruction and cost nothing here. A data operand counts at its
+    full width even when it is RZ. An instruction that sends no register still takes one slot.
     """
     general = 0
     for operand, words in _sources(parse_opcode(opcode), operands):
@@ -199,18 +201,18 @@ def source_words(opcode: str, operands: tuple[str, ...]) -> int:
 
 
 def indexes_constants(opcode: str, operands: tuple[str, ...]) -> bool:
-    """Whether it is an LDC that has a register in its address."""
+    """Whether the instruction is an LDC with a register in its address."""
     named = (r for o in map(parse_operand, operands) if o.is_constant for r in o.brackets[1].registers)
     return parse_opcode(opcode).mnemonic == "LDC" and any(r.file == "R" and not r.is_constant for r in named)
 
 
 def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
-    """What is wrong with the operands, and what would be right; None if nothing is."""
+    """Return what is wrong with the operands and what was expected, or None."""
     operation, parsed = describe(opcode), parse_opcode(opcode)
     waits = parsed.mnemonic == "WARPGROUP" and parsed.has("DEPBAR")
     fewest = 2 if operation.warpgroup_columns else int(waits or operation.kind in (Kind.SHARED, Kind.GLOBAL))
     if operation.tensor:
-        fewest = 4 + parsed.has("SP") + 2 * parsed.has("SF")  # D, A, B, C, where a sparse A has zeros, scales
+        fewest = 4 + parsed.has("SP") + 2 * parsed.has("SF")  # D, A, B, C; metadata of a sparse A; scales
     if len(operands) < fewest:
         return f"{opcode} with {len(operands)} operands", f"expected at least {fewest}"
     for operand in map(parse_operand, operands):

@@ -1,32 +1,33 @@
-"""The instructions that the model knows: one row a mnemonic, from which all else about it follows.
+"""The instructions that the model knows: one row per mnemonic, which determines everything else about it.
 
-A line of the table has mnemonics that are alike, and in columns:
+A line of the table lists similar mnemonics, and has these columns:
 
-**Unit and class.** How the engine treats it (`opcodes.Kind`) and the key of its time in the architecture file, where
-its pipe stands, too; with a modifier another: `imad WIDE=imad_wide`. A `tensor` or `warpgroup` has that of its shape.
+**Unit and class.** How the engine treats the instruction (`opcodes.Kind`), and the key of its timing in the
+architecture file, which also names its pipe. A modifier may select another class: `imad WIDE=imad_wide`. `tensor` and
+`warpgroup` instructions have the timing of their shape.
 
-**Operands.** What it writes, `<-`, how wide each source is; the last width holds for all further sources, and `<- 1` is
-left out. `p` is a predicate that may be there, `r` a register, `m` the mask of all predicates. Behind r, and for each
-source, stand words of 32 bits:
+**Operands.** The destinations, `<-`, then the width of each source. The last width holds for all further sources, and
+`<- 1` may be omitted. `p` is an optional predicate, `r` a register, `m` the mask of all predicates. The width of a
+source, or of a destination after `r`, is a number of 32-bit words:
 
-    1  2   so many                             n      as .64 and .128 say
+    1  2   this number                         n      as .64 and .128 say
     m      a matrix of LDSM or STSM each       w  h   two with .WIDE; two with .WIDE or .HI
-    c      two, but with .32                   d         two with .64, .S64, .U64, .M832
-    t  f   the type that it converts to; that it converts from
-    A B C  a fragment of a product            s         two with .SF.SP: metadata and scales
+    c      two, but one with .32               d      two with .64, .S64, .U64, .M832
+    t  f   the type that it converts to; the type that it converts from
+    A B C  a fragment of a product             s      two with .SF.SP: metadata and scales
 
-An address (in brackets) has a register, or two where it says .64.
+An address (in brackets) has one register, or two with .64.
 
-**Numbers.** What it takes its sources for: `whole` numbers, `float`, bits that go on as they are (`moved`), what the
-modifiers of an atomic say (`typed`); - for none of them.
+**Numbers.** How the instruction interprets its sources: `whole` numbers, `float`, bits that it copies unchanged
+(`moved`), the type in the modifiers of an atomic (`typed`), or - for none of these.
 
-**Notes.** `guessed`: no rule times it, it takes the time of something else, and what shows a time names it. `load`,
-`store`, `atomic`, `matrix`, `local`: what it does to which memory; `bulk`: by a unit of its own; `events`: it copies
-blocks, or changes or tests an mbarrier. `generic=LDS`: the address of each lane says which memory it means, and LDS
-does the same to shared memory. `half`: its immediates have 16 bits. `third`: its second source stands where FFMA has
-its third. `late=2`: in a class of its own by a modifier, it reads the upper half of source 2 late. `leaves`: without a
-guard, what comes next does not stand behind it. `own`: its class is a unit of its own, which times it. `reversed`: it
-sends its first source, then the others from the last on.
+**Notes.** `guessed`: no rule times it, so it takes the time of another instruction, and every output that shows a time
+names it. `load`, `store`, `atomic`, `matrix`, `local`: its effect on memory. `bulk`: a unit of its own performs the
+effect. `events`: it copies blocks, or changes or tests an mbarrier. `generic=LDS`: the address of each lane selects the
+memory, and LDS does the same to shared memory. `half`: its immediates have 16 bits. `third`: its second source occupies
+the position of FFMA's third source. `late=2`: in the class that a modifier selects, it reads the upper half of source 2
+late. `leaves`: without a guard, control does not reach the next instruction. `own`: its class is a unit of its own,
+which times it. `reversed`: it sends its first source, then the others from last to first.
 """
 
 from __future__ import annotations
@@ -155,15 +156,15 @@ BMOV                                   | branch branch  | p r     | -
 """
 
 NUMBERS = ("whole", "float", "moved", "typed", "-")
-"""What an instruction may take its sources for."""
+"""How an instruction may interpret its sources."""
 
 NOT_MODELLED = ("BGMMA", "LDTRAM", "TEX", "TLD", "TLD4", "TMML", "TXD", "TXQ", "SULD", "SUST", "SUATOM", "SURED")
-"""Instructions of these architectures that the model leaves out: not to be taken for a slip of the pen."""
+"""Real instructions of these architectures that the model leaves out. They must not be reported as typing errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mnemonic:
-    """A row: `writes` such as ("p", "rn"), `reads` the widths of the sources, `classes` by modifier."""
+    """A row: `writes` such as ("p", "rn"), `reads` with the widths of the sources, `classes` by modifier."""
 
     name: str
     kind: str = ""
@@ -178,7 +179,7 @@ class Mnemonic:
 
 
 def rows(text: str) -> dict[str, Mnemonic]:
-    """The rows of lines of such a table, by mnemonic. Raises GpuemuError for one that is none."""
+    """Parse lines of such a table into rows by mnemonic. Raises GpuemuError for a line that is not a row."""
     found = {}
     for line in filter(None, text.splitlines()):
         _refuse(line)
@@ -196,7 +197,7 @@ def rows(text: str) -> dict[str, Mnemonic]:
 
 
 def _refuse(line: str) -> None:
-    """Raise GpuemuError for a line whose columns are not those of a row."""
+    """Raise GpuemuError if a line does not have the columns of a row."""
     columns = [part.split() for part in line.split("|")]
     if not 4 <= len(columns) <= 5:
         right = "expected mnemonics | unit and class | operands | numbers | notes, of which notes may be left out"
@@ -216,7 +217,7 @@ TABLE = rows(_TABLE)
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """The text of an opcode, such as `LDSM.16.M88.4`, taken apart; `row` has its operands alone if it is not known."""
+    """An opcode such as `LDSM.16.M88.4`, split into its parts. The `row` of an unknown opcode has default operands."""
 
     text: str
     mnemonic: str
@@ -224,18 +225,18 @@ class Opcode:
     row: Mnemonic
 
     def has(self, *modifiers: str) -> bool:
-        """Whether it carries one of these modifiers."""
+        """Whether the opcode has any of these modifiers."""
         return any(m in self.modifiers for m in modifiers)
 
     @property
     def matrices(self) -> int:
-        """N of an LDSM or STSM xN, which the text leaves out if it is 1; a matrix of 16x16 bytes counts as two."""
+        """N of an LDSM or STSM xN, which is 1 if the text omits it; a matrix of 16x16 bytes counts as two."""
         named = next((int(m) for m in self.modifiers if m in ("1", "2", "4")), 1)
         return 2 * named if self.has("MT1616") else named
 
 
 @lru_cache(maxsize=4096)
 def parse_opcode(text: str) -> Opcode:
-    """The only place that takes the text of an opcode apart."""
+    """Parse the text of an opcode; no other code does this."""
     mnemonic, *modifiers = text.split(".")
     return Opcode(text, mnemonic, tuple(modifiers), TABLE.get(mnemonic) or Mnemonic(mnemonic))

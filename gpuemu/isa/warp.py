@@ -1,4 +1,4 @@
-"""What a warp is made of."""
+"""Properties of a warp."""
 
 LANES = 32
-"""Lanes of a warp."""
+"""Number of lanes of a warp."""

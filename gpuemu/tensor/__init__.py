@@ -1,1 +1,1 @@
-"""Results of matrix products, to the bit as the hardware has them. Knows nothing of machine code and of time."""
+"""Compute matrix products bit for bit as the hardware does. This room knows nothing of machine code or time."""

@@ -1,8 +1,8 @@
-"""Matrix products of floats as a plain loop that Numba compiles: the bits of `gpuemu.tensor.sums`, sooner.
+"""Matrix products of floats as a plain loop that Numba compiles: the bits of `gpuemu.tensor.sums`, but faster.
 
-Only imported where Numba is installed, and only once a run has shown that it is a
-long one: loading Numba takes as long as thousands of products in NumPy. Numba keeps what it compiled on disk and
-compiles again when this file changes: so it imports nothing of ours, and all that may change elsewhere is an argument.
+gpuemu imports this module only if Numba is installed and the run has proved to be long, because loading Numba takes as
+long as thousands of products in NumPy. Numba keeps the compiled code on disk and compiles again when this file changes.
+Therefore this file imports nothing of gpuemu, and every value that may change elsewhere is an argument.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numba import njit
 
 _ROWS, _COLUMNS, _LANES = 16, 8, 32
 _ZERO, _SPECIAL, _LOWEST, _HIGHEST = -1000, 3000, -500, 500
-"""Exponents of zeros and of NaN and infinities, and the ends of what a sum of two exponents is without them."""
+"""Exponents of zeros and of NaN and infinities, and the bounds of the sum of any two other exponents."""
 _POWERS = 2.0 ** np.arange(-600, 601)
 _ONE = 600
-"""Where _POWERS has 1."""
+"""Index of 1 in _POWERS."""
 
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _decode_elements(elements: Any, form: Any, values: Any, exponents: Any) -> None:
-    """Raw numbers to values and exponents; a subnormal number has the exponent of the smallest normal one."""
+    """Convert raw numbers to values and exponents; a subnormal has the exponent of the smallest normal number."""
     read, shift, special, infinity, bias, sign = form[1], form[2], form[3], form[4], form[5], form[6]
-    words = np.empty(elements.size, np.uint32)  # sign, exponent and fraction where float32 has them
+    words = np.empty(elements.size, np.uint32)  # sign, exponent and fraction in the layout of float32
     singles, scale = words.view(np.float32), _POWERS[_ONE + 127 - bias]
     for i in range(elements.size):
         raw = np.int64(elements[i])
@@ -39,7 +39,7 @@ def _decode_elements(elements: Any, form: Any, values: Any, exponents: Any) -> N
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _decode(words: Any, form: Any, values: Any, exponents: Any) -> None:
-    """The elements of words, the lowest bits first."""
+    """Decode the elements of words, lowest bits first."""
     if form[0] == 8:
         _decode_elements(words.reshape(-1).view(np.uint8), form, values.reshape(-1), exponents.reshape(-1))
     elif form[0] == 16:
@@ -50,7 +50,7 @@ def _decode(words: Any, form: Any, values: Any, exponents: Any) -> None:
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _exponents(sums: Any, least: int, exponents: Any) -> None:
-    """The exponents of float64; none but zeros have less than `least`."""
+    """Compute the exponents of float64 sums; only zeros have less than `least`."""
     bits = sums.view(np.int64)
     for i in range(bits.size):
         field = bits[i] >> 52 & 0x7FF
@@ -60,7 +60,7 @@ def _exponents(sums: Any, least: int, exponents: Any) -> None:
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _round(sums: Any, half: bool) -> None:
-    """Sums as float32 cut toward zero, or as the nearest float16; what is too large becomes infinity."""
+    """Cut sums toward zero to float32, or round them to the nearest float16; too large values become infinity."""
     bits = sums.view(np.int64)
     for n in range(sums.size):
         exact = sums[n]
@@ -74,21 +74,21 @@ def _round(sums: Any, half: bool) -> None:
             sums[n] = np.float32(near)
 
 
-# A sum is of whole numbers below 2^53: their order does not matter, so that the processor may take several at once.
+# Each sum consists of whole numbers below 2^53. Their order does not matter, so the processor may add several at once.
 @njit(error_model="numpy", fastmath={"reassoc"})  # type: ignore[untyped-decorator]
 def _sums(x: Any, x_exponents: Any, y: Any, y_exponents: Any, block: int, kept: int, sums: Any, exponents: Any) -> None:
-    """Add products of a block, of x [j] and y [column, block, j], to a row of sums with such exponents; not rounded."""
+    """Add the products of a block, x [j] times y [column, block, j], to unrounded sums with these exponents."""
     for column in range(_COLUMNS):
         top = exponents[column]
         for j in range(x.size):
             top = max(top, np.int32(x_exponents[j] + y_exponents[column, block, j]))
         total = sums[column]
-        if top > _HIGHEST:  # IEEE arithmetic says what infinities and NaN give
+        if top > _HIGHEST:  # IEEE arithmetic gives the result of infinities and NaN
             for j in range(x.size):
                 total += x[j] * y[column, block, j]
         else:
             bits = kept - (top if top > _LOWEST else 0)
-            unit = _POWERS[_ONE + bits]  # in how many 1 is
+            unit = _POWERS[_ONE + bits]  # how many units make 1
             total = np.trunc(total * unit)
             for j in range(x.size):
                 total += np.trunc(x[j] * y[column, block, j] * unit)
@@ -101,10 +101,11 @@ def _sums(x: Any, x_exponents: Any, y: Any, y_exponents: Any, block: int, kept: 
     cache=True, error_model="numpy",
 )  # type: ignore[untyped-decorator]  # fmt: skip
 def float_product(a: Any, b: Any, c: Any, rows: Any, forms: Any, kept: int, products: int, d: Any) -> None:
-    """D = A x B + C of registers [registers, 32 x warps]; D as float32, one for each element of C, NaN as 0x7FFFFFFF.
+    """Compute D = A x B + C of registers [registers, 32 x warps]. D is float32, one per element of C; NaN is
+    0x7FFFFFFF.
 
-    `rows`: of a sparse A, see `gpuemu.tensor.sums`; else empty. `forms`: of A, B and C, see `mma._forms`. `products`:
-    how many are summed at once.
+    `rows`: the rows of B for a sparse A, see `gpuemu.tensor.sums`; otherwise empty. `forms`: the types of A, B and C,
+    see `mma._forms`. `products`: number of products that are summed at once.
     """
     each, pairs = 32 // forms[0, 0], 32 // forms[2, 0]
     blocks, sparse = 2 * each * len(a) // products, len(rows) > 0
@@ -117,7 +118,7 @@ def float_product(a: Any, b: Any, c: Any, rows: Any, forms: Any, kept: int, prod
     c_values, c_exponents, d_bits = np.empty(d.shape), np.empty(d.shape, np.int32), d.view(np.uint32)
     _decode(c, forms[2], c_values, c_exponents)
     for warp in range(a.shape[1] // _LANES):
-        # Lane 4 g + t has row g, or column g of B: see `gpuemu.isa.fragments`.
+        # Lane 4 g + t holds row g, or column g of B: see `gpuemu.isa.fragments`.
         for g in range(8):
             first = _LANES * warp + 4 * g
             for r in range(len(a)):

@@ -2,23 +2,24 @@
 
 An f16, bf16 or tf32 result comes from blocks of `products_per_block_16_bit` products (or `_tf32`) and one addend C:
 
-1. Products are exact. The exponent of a product is the sum of its factors' exponents, whatever the product
-   of the significands; a subnormal has the exponent of the smallest normal number, and a zero has none.
-2. All addends of a block are written with `kept_fraction_bits` fraction bits below the largest exponent among
-   them; what lies lower is cut off, toward zero, of each addend on its own.
-3. The sum of these integers is exact. It is cut toward zero to f32, or rounded to nearest even to f16; what
-   is too large becomes infinity. A result of zero is +0, of whatever signs.
-4. The result of a block is C of the next; the first block has the first products of K.
-5. NaN, 0 x infinity and infinity - infinity give 0x7FFFFFFF or 0x7FFF, infinities pass through. The low 13
-   bits of a tf32 operand are not read: 0x7F800001 is infinity.
+1. Products are exact. The exponent of a product is the sum of its factors' exponents, whatever the product of the
+   significands. A subnormal has the exponent of the smallest normal number, and a zero has none.
+2. All addends of a block are written with `kept_fraction_bits` fraction bits below the largest exponent among them.
+   Lower bits of each addend are cut off toward zero.
+3. The sum of these integers is exact. It is cut toward zero to f32, or rounded to nearest even to f16. A value that is
+   too large becomes infinity. A zero result is always +0.
+4. The result of a block is the addend C of the next; the first block has the first products of K.
+5. NaN, 0 x infinity and infinity - infinity give 0x7FFFFFFF or 0x7FFF, infinities pass through. The low 13 bits of a
+   tf32 operand are not read: 0x7F800001 is infinity.
 
-Integer products and sums are exact and wrap in 32 bits, or stop at its ends with `.sat`.
+Integer products and sums are exact and wrap to 32 bits, or saturate with `.sat`.
 
-Sources: all of this was measured on an H200, in every mode, edge cases included. For sm_80 and sm_89, the
-numbers and step 4 are published (tensor_core.numerics of their files says where); the rest is taken over.
+Sources: all of this was measured on an H200, in every mode, including edge cases. For sm_80 and sm_89, the block sizes,
+the fraction bits and step 4 are published; tensor_core.numerics of their files cites the papers. The rest is assumed to
+be the same.
 
-`numbers` knows the types, `sums` has the rule in NumPy; in long runs `compiled` is a loop for the same bits, where
-Numba is installed.
+`numbers` describes the types and `sums` implements the rule in NumPy. Long runs use `compiled`, a loop with the same
+results, if Numba is installed.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from gpuemu.tensor.numbers import FORMATS, Numerics
 from gpuemu.tensor.sums import float_product, integer_product, sums_of
 
 COMPILED = Compiled("gpuemu.tensor.compiled", 4096)
-"""The products that Numba compiles; NumPy takes about as long for so many chunks as Numba takes to be loaded."""
+"""The products that Numba compiles. NumPy computes about this many chunks in the time that Numba takes to load."""
 
-_CHUNK_WARPS = 16  # beyond that, the intermediate arrays leave the processor's caches
+_CHUNK_WARPS = 16  # with more warps the intermediate arrays exceed the processor's caches
 _NO_ROWS = np.zeros((0, 0, 0), dtype=np.intp)
 
 
@@ -52,19 +53,19 @@ class _TensorCore(Protocol):
 
 
 class HasTensorCore(Protocol):
-    """An architecture, as far as `mma` looks at it."""
+    """An architecture, as far as `mma` reads it."""
 
     @property
     def tensor_core(self) -> _TensorCore: ...
 
 
 def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-    """D = A x B + C of one mma.sync, to the bit: registers in, registers out.
+    """Compute D = A x B + C of one mma.sync, bit for bit, from registers to registers.
 
     `mode`: shape.accumulator.input, such as m16n8k16.f32.f16; see `mma_mode`. `a`, `b`, `c`: the warp's registers as
-    whole numbers of 32 bits, [registers, 32 lanes], or [..., registers, 32] for several warps; as many registers as the
-    mode's fragment has (4, 2 and 4 for m16n8k16.f32.f16; 2 of C with f16 accumulators). Returns D, in the shape of C.
-    Raises GpuemuError for an unknown mode, and for operands of another shape or type.
+    32-bit integers, [registers, 32 lanes], or [..., registers, 32] for several warps. The number of registers is that
+    of the mode's fragment: 4, 2 and 4 for m16n8k16.f32.f16, and 2 for C with f16 accumulators. Returns D, in the shape
+    of C. Raises GpuemuError for an unknown mode and for operands with a wrong shape or type.
     """
     chosen = mma_mode(mode)
     words = [
@@ -96,9 +97,9 @@ def _operand(mode: str, name: str, value: npt.ArrayLike, registers: int) -> Regi
 def mma_registers(
     numerics: Numerics, mode: MmaMode | str, a: Registers, b: Registers, c: Registers, rows: Index | None = None
 ) -> Registers:
-    """As `mma`, for operands known to be right: uint32 [..., registers, 32] with equal leading shapes.
+    """Compute `mma` for validated operands: uint32 [..., registers, 32] with equal leading shapes.
 
-    `rows`: of a sparse A, the row of B that each of its elements belongs to: [warps, 16, columns of A].
+    `rows`: for a sparse A, the row of B that each of its elements belongs to: [warps, 16, columns of A].
     """
     chosen = mma_mode(mode) if isinstance(mode, str) else mode
     warps = math.prod(c.shape[:-2])
@@ -118,7 +119,7 @@ def mma_registers(
 def _product(
     numerics: Numerics, mode: MmaMode, a: UintArray, b: UintArray, c: UintArray, rows: Index | None
 ) -> UintArray:
-    """D of matrices in NumPy; see `gpuemu.tensor.sums`."""
+    """Compute D from matrices in NumPy; see `gpuemu.tensor.sums`."""
     if not mode.integer:
         return float_product(sums_of(numerics, mode), mode, a, b, c, rows)
     left, right = (x.view(np.int8) if kind == "s8" else x for x, kind in ((a, mode.a_type), (b, mode.b_type)))
@@ -132,8 +133,8 @@ def _compiled(
     operands: tuple[Registers, Registers, Registers],
     rows: Index | None,
 ) -> Registers:
-    """D of floats by compiled code: registers [warps, registers, 32]."""
-    # Compiled code takes what it could write to, so that even what lies right is copied.
+    """Compute D of floats by compiled code from registers [warps, registers, 32]."""
+    # Numba compiles for writable arguments, so even operands with the right layout are copied.
     registers = [x.swapaxes(0, 1).copy().reshape(x.shape[1], -1) for x in operands]
     sums, pairs = sums_of(numerics, mode), 32 // mode.c.element_bits
     d = np.empty((mode.c.registers, pairs * registers[2].shape[1]), dtype=np.float32)
@@ -149,9 +150,11 @@ def _compiled(
 
 @lru_cache(maxsize=32)
 def _forms(*kinds: str) -> npt.NDArray[np.int64]:
-    """Types as compiled code reads them: bits, those of them that are read as exponent and fraction, how far up those
-    go to be where float32 has its own, of numbers there the first that is none and infinity, the exponent's bias, and
-    where the sign is.
+    """Return a row per type for the compiled code.
+
+    Its fields are: the bits; the mask of the exponent and fraction bits that are read; the shift that moves them to
+    float32's position; the first shifted number that is not finite; infinity; the exponent's bias; and the position of
+    the sign.
     """
     found = []
     for form in (FORMATS[kind] for kind in kinds):

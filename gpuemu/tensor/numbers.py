@@ -1,4 +1,4 @@
-"""The tensor core's floating-point types: values and exponents of raw numbers, and what holds for all of them."""
+"""The tensor core's floating-point types: values and exponents of raw numbers, and the rules that all types share."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from gpuemu.isa.fragments import UintArray
 Float32 = npt.NDArray[np.float32]
 Int16 = npt.NDArray[np.int16]
 
-# These two exponents stand for zeros, and for NaN and infinity. The sum of two factors' exponents
-# is above HIGHEST if one is special, even if the other is zero; else below LOWEST if one is zero.
+# These two exponents mark zeros, and NaN and infinity. The sum of two factors' exponents is above HIGHEST if one factor
+# is special, even if the other is zero. Otherwise it is below LOWEST if one factor is zero.
 ZERO, SPECIAL = -1000, 3000
 LOWEST, HIGHEST = -500, 500
 
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point type; from the top, its bits are some not read, sign, exponent, fraction, and some not read."""
+    """A floating-point type. From the top, its bits are: ignored bits, sign, exponent, fraction, ignored bits."""
 
     bits: int
     exponent_bits: int
     fraction_bits: int
     ignored_bits: int = 0
     no_infinity: bool = False
-    """Whether only the largest number of all is no number (NaN)."""
+    """Whether the type has no infinity, and only its largest number is NaN."""
     finite: bool = False
-    """Whether all are numbers."""
+    """Whether every number is finite."""
 
     @property
     def sign(self) -> int:
-        """The place of the sign's bit."""
+        """Position of the sign bit."""
         return self.exponent_bits + self.fraction_bits + self.ignored_bits
 
     @property
     def largest_field(self) -> int:
-        """The exponent's bits of NaN and infinity."""
+        """Exponent field of NaN and infinity."""
         return (1 << self.exponent_bits) - 1
 
     @property
     def bias(self) -> int:
-        """What the exponent's bits are above the exponent."""
+        """Difference between the exponent field and the exponent."""
         return self.largest_field >> 1
 
     @property
     def least_exponent(self) -> int:
-        """That of the smallest normal number, and of all subnormal ones."""
+        """Exponent of the smallest normal number and of all subnormals."""
         return 1 - self.bias
 
     @property
     def infinity(self) -> int:
-        """Its bits."""
+        """Bits of infinity."""
         return self.largest_field << (self.fraction_bits + self.ignored_bits)
 
     @property
     def nan(self) -> int:
-        """The bits of the one that the hardware makes."""
+        """Bits of the NaN that the hardware generates."""
         return (1 << self.sign) - 1
 
 
@@ -75,11 +75,13 @@ FORMATS = {
     "e2m3": Format(8, 2, 3, finite=True),
     "e2m1": Format(8, 2, 1, ignored_bits=2, finite=True),
 }
-"""Of 6 bits, the lower ones of a byte; of 4 bits, the middle ones (PTX: mma with .kind::f8f6f4)."""
+"""Numbers of 6 bits are in the low bits of a byte, and numbers of 4 bits in its middle bits (PTX: mma with
+.kind::f8f6f4).
+"""
 
 
 class Numerics(Protocol):
-    """What is read of an architecture's tensor_core.numerics."""
+    """The fields of an architecture's tensor_core.numerics that are read."""
 
     @property
     def kept_fraction_bits(self) -> int: ...
@@ -99,7 +101,7 @@ class Numerics(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Decoded numbers: their values (any float type, exact) and their exponents, ZERO and SPECIAL among them."""
+    """Decoded numbers: their values (any float type, exact) and their exponents, which may be ZERO or SPECIAL."""
 
     values: Float32
     exponents: Int16
@@ -108,14 +110,14 @@ class Numbers:
         return Numbers(self.values[place], self.exponents[place])
 
     def finite(self) -> Numbers:
-        """With zeros in the place of NaN and infinities."""
+        """Return the numbers with zeros in place of NaN and infinities."""
         special = self.exponents == SPECIAL
         zeroed = np.where(special, np.int16(ZERO), self.exponents)
         return Numbers(np.where(special, np.float32(0), self.values), zeroed)
 
 
 def decode(kind: str, raw: UintArray) -> Numbers:
-    """Raw numbers, of the type's width, with their values and exponents.
+    """Decode raw numbers of the type's width to values and exponents.
 
     A subnormal number has the exponent of the smallest normal one.
     """
@@ -128,7 +130,7 @@ def decode(kind: str, raw: UintArray) -> Numbers:
 
 
 def decode_values(kind: str, raw: UintArray) -> Float32:
-    """The values of raw numbers, of the type's width."""
+    """Decode raw numbers of the type's width to values."""
     form = FORMATS[kind]
     if kind == "f16" or form.bits == 8:
         return _table(kind).take(raw)
@@ -143,7 +145,7 @@ def decode_values(kind: str, raw: UintArray) -> Float32:
 
 @lru_cache(maxsize=8)
 def _table(kind: str) -> Float32:
-    """The values of all numbers of a type."""
+    """Return the values of all numbers of a type."""
     values: npt.NDArray[Any]
     if kind == "f16":
         return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)

@@ -1,14 +1,16 @@
-"""Products with block scales: D = (A x its scales) (B x its scales) + C, of every element of D of many warps at once.
+"""Products with block scales: D = (A x its scales) (B x its scales) + C, for every element of D of many warps at once.
 
-The columns of A, as they are stored, lie in as many equal parts as a row has scales; B's rows likewise. The sums are
-those of `gpuemu.tensor.mma`, all of K in one block, but for two things:
+The stored columns of A are divided into as many equal parts as a row has scales, and so are the rows of B. The sums
+follow `gpuemu.tensor.mma`, with all of K in one block and two differences:
 
-* Of 8-bit floats and what stands in a byte each, an exponent is that of a product and of both its scales.
-* Of packed 4-bit floats, sixteen products are added exactly and multiplied by their scales; such a group is an addend
-  whose exponent is that of the two scales alone, and `kept_fraction_bits_4_bit` bits lie below the largest.
+* For 8-bit floats, and narrower floats that occupy a byte each, an exponent is the sum of the exponents of a product
+  and both its scales.
+* For packed 4-bit floats, sixteen products are added exactly and multiplied by their scales. Such a group is one
+  addend; its exponent is that of the two scales alone, and `kept_fraction_bits_4_bit` bits are kept below the largest
+  exponent.
 
-Source: MMA-Sim (arXiv 2511.10909), whose rule has the bits of an RTX Blackwell card; sparse products are taken to do
-the same.
+Source: MMA-Sim (arXiv 2511.10909), whose rule matches an RTX Blackwell card bit for bit. Sparse products are assumed to
+follow the same rule.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _ONE = Numbers(np.ones(1, np.float32), np.zeros(1, np.int16))
 
 
 def decode_scales(kind: str, raw: UintArray) -> Numbers:
-    """Bytes of the type ue8m0, powers of two and one NaN, or ue4m3, whose sign is not read."""
+    """Decode bytes of type ue8m0 (powers of two and one NaN) or of type ue4m3, whose sign bit is not read."""
     if kind == "ue4m3":
         return decode("e4m3", raw & np.uint8(0x7F))
     powers = raw.astype(np.int16) - np.int16(127)
@@ -39,10 +41,10 @@ def scaled_product(
     numerics: Numerics, types: tuple[str, str], a: UintArray, b: UintArray, c: UintArray,
     scales: tuple[Numbers, Numbers], packed: bool, rows: Index | None = None,
 ) -> UintArray:  # fmt: skip
-    """D [warps, 16, 8] of A [warps, 16, columns], B [warps, k, 8] and C.
+    """Compute D [warps, 16, 8] from A [warps, 16, columns], B [warps, k, 8] and C.
 
-    `scales`: of A [parts, warps, 16, 1] and of B [parts, warps, 1, 8]. `packed`: the types are of 4 bits alone.
-    `rows`: of a sparse A, see `gpuemu.tensor.sums`.
+    `scales`: scales of A [parts, warps, 16, 1] and of B [parts, warps, 1, 8]. `packed`: both types are packed 4-bit
+    types. `rows`: the rows of B for a sparse A, see `gpuemu.tensor.sums`.
     """
     left = decode(types[0], a.transpose(2, 0, 1)[..., None])
     right = decode(types[1], b.transpose(1, 0, 2)[:, :, None] if rows is None else chosen_rows(b, rows))
@@ -60,7 +62,7 @@ def scaled_product(
 
 
 def _repeated(scales: Numbers, count: int) -> Numbers:
-    """So many along the first axis."""
+    """Repeat scales along the first axis until there are `count`."""
     each = count // len(scales.values)
     return Numbers(scales.values.repeat(each, axis=0), scales.exponents.repeat(each, axis=0))
 

@@ -1,4 +1,4 @@
-"""Which rows of B the elements of a sparse A belong to: of each four along a row of A, metadata name two."""
+"""Find the rows of B that the elements of a sparse A belong to: metadata selects two of each four along a row of A."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from gpuemu.isa.fragments import Index, Registers
 
 
 def sparse_rows(metadata: Registers, k: int, group: int, selector: int, integer: bool) -> Index:
-    """Which row of B each element of a sparse A belongs to: [warps, 16, elements of A].
+    """Return the row of B that each element of a sparse A belongs to: [warps, 16, elements of A].
 
-    `metadata`: a register [warps, 32]. `k`: the rows of B. `group`: of 4 rows there are two elements of A, with 2
-    bits of metadata each; of 2 (tf32) there is one, with 4 bits; of 8 (4-bit integers) there are two pairs.
-    `selector`: which threads of four hold the metadata, those of a group of four lanes for its row and the row 8 below.
-    Of floats, each thread has both rows, the upper one's in its lower half, and threads follow each other along K; of
-    integers, even threads have the upper row and odd ones the lower.
+    `metadata`: a register [warps, 32]. `k`: the rows of B. `group`: rows of B that share metadata. A group of 4 rows
+    has two elements of A with 2 bits of metadata each; a group of 2 (tf32) has one element with 4 bits; a group of 8
+    (4-bit integers) has two pairs of elements. `selector`: selects which threads of each four lanes hold the metadata,
+    for their row and the row 8 below it. For floats, each thread has both rows, the upper row in its lower half, and
+    successive threads hold successive parts of K. For integers, even threads have the upper row and odd threads the
+    lower one.
 
-    Source: PTX manual; all but those of 4-bit integers were run on an H200.
+    Source: PTX manual. All groups except 4-bit integers were run on an H200.
     """
     warps, threads = len(metadata), k // group // 4
     by_row: Any
@@ -32,7 +33,7 @@ def sparse_rows(metadata: Registers, k: int, group: int, selector: int, integer:
     nibbles = nibbles.astype(np.intp)
     first = np.arange(k // group) * group
     if group == 2:
-        # 0b0100 is the first of two, 0b1110 the second: of four 16-bit halves the two that belong together.
+        # 0b0100 selects the first of two and 0b1110 the second: each is a pair of adjacent 16-bit halves of four.
         return np.asarray(first + (nibbles >> 1 & 1))
     both = np.stack([nibbles & 3, nibbles >> 2], axis=-1)
     if group == 4:

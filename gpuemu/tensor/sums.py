@@ -1,8 +1,8 @@
 """The sums of the tensor core in NumPy, the reference: every element of D of many warps at once.
 
-Matrices are raw numbers: A [warps, 16, columns], B [warps, k, 8], C and D [warps, 16, 8]. `rows` says of a sparse A
-which row of B each of its elements belongs to, [warps, 16, columns]; without it, they follow each other.
-All is float64, which holds every product and every sum of a block exactly.
+Matrices are raw numbers: A [warps, 16, columns], B [warps, k, 8], C and D [warps, 16, 8]. For a sparse A, `rows` gives
+the row of B that each element of A belongs to, [warps, 16, columns]. Without `rows`, the elements are consecutive. All
+arithmetic is float64, which holds every product and every sum of a block exactly.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Float64 = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _KEPT_OF_F32 = np.int64(-(1 << 29))
-"""23 of the 52 fraction bits of a float64."""
+"""Mask that keeps 23 of the 52 fraction bits of a float64."""
 
 
 class Sums(NamedTuple):
     """How a mode sums floats: see `gpuemu.tensor.mma`."""
 
     kept: int
-    """Fraction bits of an addend below the largest exponent."""
+    """Fraction bits of an addend that are kept below the largest exponent."""
     block: int
-    """Products that are summed at once."""
+    """Number of products that are summed at once."""
     result_bits: int
-    """What is kept of an f32 result, as a mask of 32 bits."""
+    """Mask of the 32 bits of an f32 result that are kept."""
 
 
 def sums_of(numerics: Numerics, mode: MmaMode) -> Sums:
-    """The sums of a mode of floats."""
+    """Return how a mode sums floats."""
     bits, count = FORMATS[mode.a_type].bits, mode.a.columns
     if bits == 8:
         lost = 23 - numerics.result_fraction_bits_8_bit
@@ -47,7 +47,7 @@ def sums_of(numerics: Numerics, mode: MmaMode) -> Sums:
 def float_product(
     sums: Sums, mode: MmaMode, a: UintArray, b: UintArray, c: UintArray, rows: Index | None = None
 ) -> UintArray:
-    """D = A x B + C."""
+    """Compute D = A x B + C."""
     left = decode(mode.a_type, a.transpose(2, 0, 1)[..., None])
     right = decode(mode.b_type, b.transpose(1, 0, 2)[:, :, None] if rows is None else chosen_rows(b, rows))
     d: Any = c
@@ -62,21 +62,21 @@ def float_product(
 
 
 def chosen_rows(b: Any, rows: Index) -> Any:
-    """Rows of B for each row of A: [columns of A, warps, 16, 8]."""
+    """Select rows of B for each row of A: [columns of A, warps, 16, 8]."""
     return b[np.arange(len(b))[:, None, None], rows].transpose(2, 0, 1, 3)
 
 
 def block_sum(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
-    """One block: left [k, warps, 16, 1], right [k, warps, 1 or 16, 8], addend [warps, 16, 8] to bits."""
+    """Sum one block: left [k, warps, 16, 1], right [k, warps, 1 or 16, 8], addend [warps, 16, 8]; return bits."""
     top = np.maximum((left.exponents + right.exponents).max(axis=0), addend.exponents)
     if (top > HIGHEST).any():
         finite = block_sum(kept, accumulator, left.finite(), right.finite(), addend.finite())
         return _with_specials(FORMATS[accumulator], finite, left, right, addend)
-    top[top < LOWEST] = 0  # nothing but zeros
-    units = ((kept - top.astype(np.int64) + 1023) << 52).view(np.float64)  # units in 1
+    top[top < LOWEST] = 0  # all addends are zero
+    units = ((kept - top.astype(np.int64) + 1023) << 52).view(np.float64)  # units per 1
     products = np.multiply(left.values, right.values, dtype=np.float64)
     products *= units
-    # Below 2^(kept + 2) units each, they are summed exactly.
+    # Each addend is below 2^(kept + 2) units, so the sum is exact.
     total: Float64 = np.trunc(products, out=products).sum(axis=0)
     total += np.trunc(addend.values * units)
     total /= units
@@ -92,7 +92,7 @@ def _nearest_f16(total: Float64) -> UintArray:
 
 
 def _cut_to_f32(total: Float64) -> UintArray:
-    """Toward zero; infinity from 2^128."""
+    """Cut toward zero; values from 2^128 become infinity."""
     unit = 2.0**-149
     small = np.abs(total) < 2.0**-126
     if small.any():
@@ -103,7 +103,7 @@ def _cut_to_f32(total: Float64) -> UintArray:
 
 
 def _with_specials(form: Format, finite: UintArray, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
-    """The bits, but what IEEE arithmetic makes of them where not all addends are finite."""
+    """Return the bits, with the results of IEEE arithmetic where not all addends are finite."""
     with np.errstate(invalid="ignore"):
         products = np.multiply(left.values, right.values, dtype=np.float64)
         total = products.sum(axis=0) + addend.values
@@ -115,7 +115,7 @@ def _with_specials(form: Format, finite: UintArray, left: Numbers, right: Number
 def integer_product(
     a: npt.NDArray[Any], b: npt.NDArray[Any], c: UintArray, saturates: bool, rows: Index | None = None
 ) -> UintArray:
-    """D = A x B + C of whole numbers of up to 8 bits, C and D of 32; sums wrap, or stop at the ends.
+    """Compute D = A x B + C of integers of up to 8 bits, with C and D of 32 bits; sums wrap or saturate.
 
     Float64 holds the sums exactly.
     """

@@ -1,4 +1,4 @@
-"""Traces: what each warp of a launch executed, with the lane addresses of its memory instructions."""
+"""Traces: the instructions that each warp of a launch executed, and the lane addresses of its memory instructions."""
 
 from gpuemu.trace.model import ControlWord, Instruction, Launch, Trace, WarpTrace
 

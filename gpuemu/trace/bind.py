@@ -1,7 +1,7 @@
-"""From the form that people write to the dense one: paths are walked, addresses evaluated, warps told apart.
+"""Convert the form that people write to a dense trace: walk the paths, evaluate the addresses, and separate the warps.
 
-What pydantic cannot see is checked here: offsets that are not in the code, memory instructions without
-addresses, warps that two entries or none speak for, addresses outside the CTA's shared memory.
+This module checks everything that pydantic cannot: offsets that are not in the code, memory instructions without
+addresses, warps that have two entries or none, and addresses outside the CTA's shared memory.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from gpuemu.trace.spaces import ALL_LANES, names_a_space, says_from, space_numbe
 
 VARIABLES = ("lane", "warp", "cta", "i")
 MAX_PATH = 50_000_000
-"""Instructions of one warp; a longer path is taken for a slip in a repeat count."""
+"""Maximum path length of one warp in instructions; a longer path probably has a wrong repeat count."""
 MAX_THREADS = 32_768
-"""Threads of a CTA; no architecture may have more."""
+"""Maximum number of threads of a CTA, which is also the limit of architecture files."""
 MAX_WARPS = 1_000_000
-"""Warps of a trace; one SM replays a launch of more a part at a time."""
+"""Maximum number of warps of a trace; a larger launch is replayed on one SM in parts."""
 MAX_ROWS = MOST_ROWS
-"""Executions with addresses of their own."""
+"""Maximum number of executions with addresses of their own."""
 
 _NOWHERE = ("", None, "")
 _LANE = np.arange(LANES, dtype=np.int64)[None, :]
 
 
 class Binder:
-    """Binds one form. `line_of` gives the line of the file where a field stands, None for a built form.
+    """Binds one form. `line_of` gives the line of a field in the file, or None for a form built in Python.
 
-    `folder` is where the file lies, None for a built form; a side file is looked for there.
+    `folder` is the folder of the file, in which side files are looked up, or None for a form built in Python.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Binder:
         self._memory = np.array([i.accesses_memory for i in code], dtype=bool)
 
     def bind(self, layout: Mapping[str, int]) -> Trace:
-        """The dense trace, with `layout` in place of the form's values of the same names.
+        """Return the dense trace, with `layout` in place of the form's values of the same names.
 
-        Raises GpuemuError with everything that is wrong.
+        Raises GpuemuError with all problems.
         """
         form = self.form
         names: dict[str, Any] = {**form.layout, **layout}
@@ -118,7 +118,7 @@ class Binder:
         return trace
 
     def _written(self, names: Mapping[str, int]) -> Content:
-        """What stands under `warps`."""
+        """Return the content under `warps`."""
         owners = self._owners(self.launch)
         self._raise()
         paths = [self._path(n, entry) for n, entry in enumerate(self.form.warps)]
@@ -140,7 +140,7 @@ class Binder:
         return tuple(warps), addresses, active, spaces if spaces.any() else None, sources, found
 
     def _side_file(self, name: str) -> Content:
-        """What the side file holds. Raises GpuemuError."""
+        """Return the content of the side file. Raises GpuemuError."""
         if self.folder is None or not resources.is_file(self.folder / name):
             found = f"no file '{name}' beside the trace"
             raise GpuemuError.one(self.file, self.line_of(("bulk",)), "bulk", found, THE_SIDE_FILE)
@@ -155,7 +155,7 @@ class Binder:
             raise GpuemuError(sorted(dict.fromkeys(self.problems), key=lambda problem: problem.line or 0))
 
     def _owners(self, launch: Launch) -> dict[tuple[int, int], int]:
-        """Which entry of `warps` speaks for each (CTA, warp)."""
+        """Return the index of the `warps` entry for each (CTA, warp)."""
         selected: list[tuple[Sequence[int], Sequence[int]]] = []
         chosen_ctas: set[int] = set()
         for n, entry in enumerate(self.form.warps):
@@ -189,7 +189,7 @@ class Binder:
                     self._refuse(("warps", n), found, f"Remove it here or from warps[{owners[place]}]")
                     return owners
                 owners[place] = n
-        # A trace may leave whole CTAs out; within one, every warp has a path.
+        # A trace may omit whole CTAs. In each CTA that it has, every warp needs a path.
         for cta, warp in product(sorted({cta for cta, _ in owners}), range(launch.warps_per_cta)):
             if (cta, warp) not in owners:
                 self._refuse(("warps",), f"warp {warp} of CTA {cta} has no entry", "Add one for each warp of the CTA")
@@ -247,7 +247,7 @@ class Binder:
     def _warp_rows(
         self, n: int, path: NDArray[np.int32], cta: int, warp: int, names: Mapping[str, int]
     ) -> NDArray[np.int32]:
-        """The address row of every memory instruction that the warp executes, in order."""
+        """Return the address row of every memory instruction that the warp executes, in order."""
         memory = path[self._memory[path]]
         rows = np.zeros(len(memory), dtype=np.int32)
         by_index = {}
@@ -291,13 +291,13 @@ class Binder:
         return self.code[index].operation.row is Row.COPY
 
     def _means_memories(self, index: int) -> bool:
-        """Whether an instruction's lanes may mean different memories, or get zeros."""
+        """Whether an instruction's lanes may access different memories or receive zeros."""
         return self.code[index].takes_generic_addresses or self._copies(index)
 
     def _rows_of(
         self, value: Any, place: Place, first: int, executions: int, who: _Who, names: Mapping[str, int]
     ) -> NDArray[np.int32]:
-        """Row numbers [executions] for one instruction of one warp, from its execution `first` on."""
+        """Return row numbers [executions] for one instruction of one warp, from its execution `first` on."""
         if isinstance(value, dict) and "each" in value:
             entries = value["each"]
             if len(entries) != executions:
@@ -328,7 +328,7 @@ class Binder:
         self, lanes: Any, active: str, space: Any, source: Any, first: int, executions: int, who: _Who,
         names: Mapping[str, int],
     ) -> NDArray[np.int32]:  # fmt: skip
-        """The rows of these expressions: one that is there already, one a warp, or one an execution."""
+        """Return the rows of these expressions: an existing row, one per warp, or one per execution."""
         address = self._evaluator(lanes, names)
         mask = self._evaluator(active, names)
         origin = None if source is None else self._evaluator(source, names)

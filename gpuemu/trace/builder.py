@@ -1,4 +1,4 @@
-"""Builds traces by hand, in Python.
+"""Build traces by hand, in Python.
 
     from gpuemu import TraceBuilder
 
@@ -11,8 +11,8 @@
     trace.emit("EXIT")
     trace.write("copy.yaml")
 
-`emit` appends an instruction to the code and to the path of the warps in scope. Code that exists already
-comes from a listing: `listing` takes it whole, and `addresses` says where its memory instructions went.
+`emit` appends an instruction to the code and to the path of the warps in scope. To use existing code, pass its whole
+listing to `listing`, and the addresses of its memory instructions to `addresses`.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from gpuemu.trace.writing import write_form
 
 Form = TypeVar("Form", bound=BaseModel)
 Extent = int | Sequence[int]
-"""Up to three sizes; those that are missing are 1."""
+"""Up to three sizes; missing sizes are 1."""
 FILE = "<builder>"
-"""What messages call a trace that no file holds."""
+"""Name in messages for a trace without a file."""
 
 
 @dataclass
 class _Block:
-    """A stretch of the path: offsets and blocks, `times` over, for the warps in `warps` (None: all)."""
+    """Part of a path: offsets and blocks, executed `times` times by the warps in `warps` (None: all)."""
 
     times: int = 1
     warps: frozenset[int] | None = None
     items: list[int | _Block] = field(default_factory=list)
 
     def path(self, warp: int) -> list[Any]:
-        """What `warp` executes here, as path items of the form."""
+        """Return the instructions that `warp` executes here, as path items of the form."""
         items: list[Any] = []
         for item in self.items:
             if isinstance(item, int):
@@ -67,7 +67,7 @@ class _Block:
 
 
 def _ranges(items: list[Any]) -> Any:
-    """Consecutive offsets joined to ranges, as people write them."""
+    """Join consecutive offsets to ranges, as people write them."""
     joined: list[Any] = []
     for item in items:
         last = joined[-1] if joined else None
@@ -82,10 +82,10 @@ def _ranges(items: list[Any]) -> Any:
 
 
 class TraceBuilder:
-    """Collects instructions, paths and addresses; `build` gives the trace, `write` the file.
+    """Collects instructions, paths and addresses; `build` returns the trace, and `write` writes the file.
 
-    Sizes in CTAs, threads, registers and bytes; `layout` names numbers for the address expressions;
-    the bytes of shared memory may be such expressions, too.
+    Sizes are in CTAs, threads, registers and bytes. `layout` names numbers for address expressions. The bytes of shared
+    memory may also be such expressions.
     """
 
     def __init__(
@@ -121,9 +121,9 @@ class TraceBuilder:
     ) -> int:  # fmt: skip
         """Append one instruction and return its byte offset.
 
-        `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses as the trace form has
-        them, `event` what an asynchronous instruction does (see `trace.events`); `control` its control word, such as
-        "B0-----:R-:W1:-:S02". Raises GpuemuError for an instruction that the model does not know.
+        `lanes`, `active`, `space`, `source` (the form's `from`) and `each` are its addresses, as in the trace form.
+        `event` is the effect of an asynchronous instruction (see `trace.events`). `control` is its control word, such
+        as "B0-----:R-:W1:-:S02". Raises GpuemuError for an unknown instruction.
         """
         offset = self._code[-1].offset + INSTRUCTION_BYTES if self._code else 0
         word = f"[{str(control).strip('[]')}] " if control is not None else ""
@@ -155,11 +155,11 @@ class TraceBuilder:
         self, offset: int, lanes: Any, active: int | str | None = None, space: str | dict[str, int] | None = None,
         source: Any = None,
     ) -> None:  # fmt: skip
-        """The lane byte addresses of the memory instruction at `offset`: an expression or 32 numbers.
+        """Set the lane byte addresses of the memory instruction at `offset`: an expression or 32 numbers.
 
-        `active` is a mask or an expression that is not 0 in the lanes that take part; `space` the memory that generic
-        addresses mean, "shared" or "local", or a mask of lanes for each; `source` where in global memory the lanes of
-        an asynchronous copy read.
+        `active`: a mask, or an expression that is not 0 in the active lanes. `space`: the memory of generic addresses,
+        "shared" or "local", or a mask of lanes for each. `source`: the global addresses that the lanes of an
+        asynchronous copy read.
         """
         given = (("active", active), ("space", space), ("from", source))
         more = {name: value for name, value in given if value is not None}
@@ -175,7 +175,7 @@ class TraceBuilder:
 
     @contextmanager
     def repeat(self, times: int) -> Iterator[None]:
-        """What is emitted inside is executed `times` over."""
+        """Execute the instructions emitted inside `times` times."""
         if isinstance(times, bool) or not isinstance(times, int) or not 0 <= times <= MAX_REPEAT:
             raise GpuemuError.one(FILE, None, "repeat", describe(times), "expected a whole number of times")
         with self._scope(_Block(times=times)):
@@ -183,7 +183,7 @@ class TraceBuilder:
 
     @contextmanager
     def only(self, warps: int | str | list[int]) -> Iterator[None]:
-        """What is emitted inside is executed by these warps of each CTA alone: 3, "0-3" or a list."""
+        """Let only these warps of each CTA execute the instructions emitted inside: 3, "0-3" or a list."""
         form = _checked(WarpsForm, {"warp": warps}, ("only",))
         selected = parse_selection(form.warp)
         if selected is not None and selected[-1] >= self._warps:
@@ -202,7 +202,7 @@ class TraceBuilder:
             self._scopes.pop()
 
     def form(self) -> TraceForm:
-        """The trace as the form that `write` writes. Raises GpuemuError with what is wrong in it."""
+        """Return the trace as the form that `write` writes. Raises GpuemuError with the problems in it."""
         groups: dict[str, tuple[list[int], Any]] = {}
         for warp in range(self._warps):
             path = _ranges(self._root.path(warp))
@@ -223,7 +223,7 @@ class TraceBuilder:
         return _checked(TraceForm, form, ())
 
     def build(self, layout: Mapping[str, int] | None = None) -> Trace:
-        """The dense trace, ready to run. Raises GpuemuError with everything that is wrong."""
+        """Return the dense trace, ready to run. Raises GpuemuError with all problems."""
         form = self.form()
         trace = Binder(form, tuple(self._code), FILE, lambda _: None).bind(layout or {})
         return replace(trace, text=write_form(form)) if trace.layout else trace
@@ -241,7 +241,7 @@ def _three(extent: Extent) -> tuple[int, ...]:
 
 
 def _checked(form: type[Form], value: Mapping[str, Any], place: Place) -> Form:
-    """The value as a form that stands at `place` of the trace's; GpuemuError for what is wrong with it."""
+    """Validate a value as a form at `place` of the trace form. Raises GpuemuError with its problems."""
     try:
         return form.model_validate(value)
     except ValidationError as error:
@@ -249,7 +249,7 @@ def _checked(form: type[Form], value: Mapping[str, Any], place: Place) -> Form:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays, tuples, ranges and NumPy's numbers as YAML has them."""
+    """Convert arrays, tuples, ranges and NumPy numbers to YAML types."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):

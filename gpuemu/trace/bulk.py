@@ -1,26 +1,27 @@
-"""The side file of a recorded trace: warps, paths and addresses as arrays, for what nobody would read as text.
+"""The side file of a recorded trace: warps, paths and addresses as arrays, which nobody would read as text.
 
-A NumPy .npz with
+The file is a NumPy .npz with these arrays:
 
     addresses      uint16, uint32 or int64 [rows, 32]   lane byte addresses
     active         uint32 [rows]                        bit l is set if lane l takes part
-    shared, local  uint32 [rows]                        the same for lanes whose generic address means such memory;
-                                                        not there where there are none
-    zeros          uint32 [rows]                        the same for lanes that an asynchronous copy gives zeros
-    cluster        uint32 [rows]                        the same for lanes that mean another CTA's shared memory
-    sources        int64 [rows, 32]                     where the lanes of asynchronous copies read, -1 where that is
-                                                        not known; not there where it is known of none
+    shared, local  uint32 [rows]                        the same for lanes whose generic address is in that memory;
+                                                        omitted if there are none
+    zeros          uint32 [rows]                        the same for lanes that an asynchronous copy fills with zeros
+    cluster        uint32 [rows]                        the same for lanes that access another CTA's shared memory
+    sources        int64 [rows, 32]                     addresses that the lanes of asynchronous copies read, -1 if
+                                                        unknown; omitted if all are unknown
     path_lengths   int64 [paths]                        instructions of each path
     paths          int32 [all of them]                  indices into the code's instructions, path after path
-    cta, warp      int32 [warps]                        whom the following speak for
+    cta, warp      int32 [warps]                        the warp that the following arrays describe
     path           int32 [warps]                        the number of the warp's path
     row_lengths    int64 [warps]                        memory instructions that the warp executes
     rows           int32 [all of them]                  the row of each, in order, warp after warp
-    events         int64 [events, 21]                   what asynchronous instructions did, see `trace.events`; these
-    event_lengths  int64 [warps]                        three are not there where none is known: how many of them
-    event_numbers  int32 [all of them]                  each warp executes, and the event of each, -1 for none
+    events         int64 [events, 21]                   effects of asynchronous instructions, see `trace.events`;
+    event_lengths  int64 [warps]                        number of asynchronous instructions that each warp executes
+    event_numbers  int32 [all of them]                  the event of each, -1 for none; without events, all three
+                                                        arrays are omitted
 
-The same trace gives the same bytes: rows are in the order of their first use, and the archive bears no date.
+The same trace gives the same bytes: rows are in the order of their first use, and the archive has no date.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Content = tuple[
     tuple[WarpTrace, ...], NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8] | None, NDArray[np.int64] | None,
     NDArray[np.int64] | None,
 ]  # fmt: skip
-"""(warps, addresses, active, spaces, sources, events) as a trace holds them."""
+"""(warps, addresses, active, spaces, sources, events) as in a trace."""
 
 FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "addresses": (("uint16", "uint32", "int64"), "[rows, 32]"),
@@ -69,11 +70,11 @@ FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "event_lengths": (("int64",), "[warps]"),
     "event_numbers": (("int32",), "[asynchronous instructions]"),
 }
-"""The arrays: which types they may have, and their shape."""
+"""The arrays: their allowed types, and their shape."""
 _SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS, "cluster": CLUSTER}
 _EVENTS = ("events", "event_lengths", "event_numbers")
 _WITHOUT_SLEEPS = 20
-"""Columns of events in files that were written before NANOSLEEP had one."""
+"""Number of event columns in files that were written before NANOSLEEP had its own."""
 _OPTIONAL = (*_SPACES, "sources", *_EVENTS)
 THE_SIDE_FILE = "Use the side file that was written with the trace"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -82,26 +83,26 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _MASKS = ("active", *_SPACES)
 
 MOST_BYTES = 1 << 30
-"""Bytes of a side file when unpacked."""
+"""Maximum size of a side file, unpacked."""
 MOST_ROWS = 8_000_000
-"""Rows of addresses; in memory they take 2 GiB."""
+"""Maximum number of address rows, which take 2 GiB of memory."""
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The content of a member, no more of it than its entry says. Raises what zipfile does."""
+    """Return the content of a member, up to the size in its entry. Raises the errors of zipfile."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise zipfile.BadZipFile  # other methods unpack all that is there before they stop
+        raise zipfile.BadZipFile  # other methods unpack everything before they stop
     with archive.open(member) as file:
         return file.read(member.file_size)
 
 
 def _lanes(masks: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """The lanes of each mask, [masks, 32]."""
+    """Return the lanes of each mask, [masks, 32]."""
     return (masks.astype(np.int64)[:, None] >> np.arange(LANES) & 1).astype(np.bool_)
 
 
 def is_side_file(path: Path) -> bool:
-    """Whether a file is one that `write_bulk` wrote."""
+    """Whether `write_bulk` wrote this file."""
     try:
         with zipfile.ZipFile(path) as archive:
             there = [name.removesuffix(".npy") for name in archive.namelist()]
@@ -112,9 +113,9 @@ def is_side_file(path: Path) -> bool:
 
 
 def write_bulk(trace: Trace, file: BinaryIO, name: str) -> None:
-    """Write the side file of a trace to an open file; `name` is what messages call it.
+    """Write the side file of a trace to an open file, which messages call `name`.
 
-    Raises GpuemuError for one that is too large to be read again.
+    Raises GpuemuError if it is too large to be read again.
     """
     arrays = _arrays(trace)
     size, rows = sum(array.nbytes for array in arrays.values()) + 128 * len(arrays), len(arrays["addresses"])
@@ -177,10 +178,10 @@ def _of_events(events: NDArray[np.int64], warps: list[WarpTrace]) -> Arrays:
 def _distinct(
     rows: NDArray[np.int32], trace: Trace
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64] | None]:
-    """(rows, addresses, masks, sources) with each row once, in the order of first use; inactive lanes are at 0.
+    """Return (rows, addresses, masks, sources) with each row once, in the order of first use; inactive lanes are at 0.
 
-    The masks [rows, 5] are of the lanes that are active, in shared memory, in local memory, given zeros, and in another
-    CTA's shared memory.
+    The masks [rows, 5] have the lanes that are active, that access shared memory, that access local memory, that
+    receive zeros, and that access another CTA's shared memory.
     """
     used, at = np.unique(rows, return_inverse=True)
     active = trace.active[used]
@@ -207,9 +208,9 @@ def _distinct(
 
 
 def read_bulk(path: Path, name: str, launch: Launch, code: tuple[Instruction, ...]) -> Content:
-    """The content of a side file, checked against the launch and code of its trace.
+    """Read a side file and check it against the launch and code of its trace.
 
-    `name` is what messages call the file. Raises GpuemuError.
+    Messages call the file `name`. Raises GpuemuError.
     """
     return _Reader(path, name, launch, code).content()
 
@@ -283,7 +284,7 @@ class _Reader:
         return in_order, addresses, active, spaces if spaces.any() else None, sources, known
 
     def _events(self, arrays: Arrays) -> list[NDArray[np.int32]] | None:
-        """The events of each warp; None where the file has none."""
+        """Return the events of each warp, or None if the file has none."""
         there = [name for name in _EVENTS if name in arrays]
         if not there:
             return None
@@ -294,7 +295,7 @@ class _Reader:
     def _of_path(
         self, numbers: NDArray[np.int32], path: NDArray[np.int32], arrays: Arrays, who: str
     ) -> NDArray[np.int32]:
-        """The number of the event of each asynchronous instruction of a path; in an old file sleeps have none."""
+        """Return the event number of each asynchronous instruction of a path; in an old file, sleeps have none."""
         has, counts = self.has_events[path], np.ones(len(path), np.bool_)
         if arrays["events"].shape[1] == _WITHOUT_SLEEPS:
             counts = ~self.sleeps[path]
@@ -321,13 +322,14 @@ class _Reader:
                     if name in _OPTIONAL and member is None:
                         continue
                     arrays[name] = self._array(name, None if member is None else _unpacked(archive, member))
-        # Of damaged archives zipfile reports each kind in its own way, RuntimeError among them for one with a password.
+        # zipfile reports each kind of damage with its own exception, including RuntimeError for an archive with a
+        # password.
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, NotImplementedError, RuntimeError):
             raise self._refusal("", "a damaged file or no NumPy .npz", THE_SIDE_FILE) from None
         return arrays
 
     def _array(self, name: str, content: bytes | None) -> NDArray[np.generic]:
-        """An array of the archive; its header is believed only as far as its content goes."""
+        """Return an array of the archive; its header is trusted only if it fits the content."""
         kinds, shape = FIELDS[name]
         right = f"expected {' or '.join(', '.join(kinds).rsplit(', ', 1))} {shape}"
         if content is None:
@@ -361,7 +363,7 @@ class _Reader:
     def _parts(
         self, arrays: Arrays, name: str, lengths_name: str, count: int, of_what: str, least: int = 0
     ) -> list[NDArray[np.int32]]:
-        """The stretches of an array of indices below `count`, cut by their lengths."""
+        """Return the parts of an array of indices below `count`, cut by their lengths."""
         numbers, lengths = arrays[name].astype(np.int32), arrays[lengths_name].astype(np.int64)
         if (lengths < 0).any() or (lengths > len(numbers)).any() or sum(lengths.tolist()) != len(numbers):
             found = f"{len(numbers)} numbers"
@@ -370,7 +372,7 @@ class _Reader:
         return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
     def _check_warps(self, ctas: NDArray[np.int64], warps: NDArray[np.int64]) -> None:
-        """Every warp of every CTA that occurs is there once."""
+        """Check that every warp of every CTA in the file occurs once."""
         per_cta = self.launch.warps_per_cta
         if not len(ctas):
             raise self._refusal("cta", "the file has no warps", THE_SIDE_FILE)

@@ -1,4 +1,4 @@
-"""Events between the form that people write and the dense one: evaluated for each execution, and described again."""
+"""Events between the written form and the dense one: evaluate them for each execution, and describe them again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOWHERE = ("", None, "")
 
 
 class EventBinder:
-    """The events of a form's warps. `refuse` takes what is wrong and where."""
+    """The events of a form's warps. `refuse` receives each problem and its place."""
 
     def __init__(self, code: tuple[Instruction, ...], refuse: Callable[[Place, str, str], None]):
         self._has = np.array([i.has_events for i in code], np.bool_)
@@ -34,7 +34,7 @@ class EventBinder:
         self, forms: Mapping[int, Any], entry: int, path: NDArray[np.int32], cta: int, warp: int,
         names: Mapping[str, int],
     ) -> NDArray[np.int32]:  # fmt: skip
-        """The number of the event of each asynchronous instruction that a warp executes, in order."""
+        """Return the event number of each asynchronous instruction that a warp executes, in order."""
         executed = path[self._has[path]]
         numbers = np.full(len(executed), NONE, np.int32)
         for offset, value in forms.items():
@@ -68,12 +68,12 @@ class EventBinder:
         return self._known.setdefault(event(**found), len(self._known))
 
     def table(self) -> Events:
-        """All events, by their numbers."""
+        """Return all events, indexed by their numbers."""
         return table(list(self._known))
 
 
 def described(trace: Trace, warp: WarpTrace) -> dict[int, Any]:
-    """The events of a warp, by the byte offsets of their instructions, as a form has them."""
+    """Return the events of a warp by the byte offsets of their instructions, as in the form."""
     if trace.events is None or warp.events is None:
         return {}
     executed = warp.path[np.array([i.has_events for i in trace.code], np.bool_)[warp.path]]
@@ -94,7 +94,7 @@ def _one(row: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _together(rows: Events, warp: WarpTrace) -> dict[str, Any] | None:
-    """One description of all executions, None if there is none."""
+    """Return one description of all executions, or None if there is none."""
     found: dict[str, Any] = {}
     for name, column in zip(FIELDS, rows.T, strict=True):
         if (column == column[0]).all():

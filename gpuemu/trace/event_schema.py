@@ -1,4 +1,4 @@
-"""Events as the form of a trace has them: their valid fields, and the JSON Schema (see `trace.events`)."""
+"""Events as a trace form has them: their valid fields, and the JSON Schema (see `trace.events`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu.trace.ranges import MAX_ADDRESS, is_int, refuse
 
 
 def check(value: Any) -> Any:
-    """Refuse what is no event: names with numbers or expressions, null for none, or `each` with a list of these."""
+    """Refuse anything but an event: names with numbers or expressions, null, or `each` with a list of these."""
     if isinstance(value, dict) and set(value) == {"each"}:
         if not isinstance(value["each"], list):
             raise refuse(f"each: {describe(value['each'])}", "expected a list with one entry for every execution")
@@ -43,7 +43,7 @@ _ONE: dict[str, Any] = {
     ]
 }
 SCHEMA: dict[str, Any] = {
-    "description": "What an asynchronous instruction does: numbers or expressions in warp, cta, i and names of layout.",
+    "description": "Effect of an asynchronous instruction: numbers or expressions in warp, cta, i and names of layout.",
     "anyOf": [
         _ONE,
         {

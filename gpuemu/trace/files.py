@@ -1,4 +1,4 @@
-"""Reading trace files."""
+"""Read trace files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuemu.trace.mistakes import refusal
 from gpuemu.trace.model import Trace
 
 FORMATS = [accel_sim.FORMAT]
-"""The forms of trace files that are read and written besides our own."""
+"""Formats of trace files that are read and written in addition to gpuemu's own."""
 
 
 def load_trace(
@@ -36,12 +36,12 @@ def load_trace(
 ) -> Trace:
     """Read a trace: a path to a YAML file, or the name of one that comes with gpuemu, such as "v5_swizzle".
 
-    Or one of Accel-Sim's: a `.traceg` file, a `.traceg.xz`, or a list of them, `kernelslist.g`, of which `kernel` names
-    one where there are several.
+    The file may also be an Accel-Sim trace: a `.traceg` file, a `.traceg.xz`, or a list of them, `kernelslist.g`. If
+    the list has several kernels, `kernel` names one.
 
-    `arch` chooses among shipped traces of that name compiled for several architectures; without one for it
-    the plain name's trace is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError
-    naming file, line and field of everything that is wrong.
+    `arch` selects among shipped traces of that name that were compiled for several architectures. If there is none for
+    it, the trace of the plain name is read. `layout` replaces numbers of the trace's `layout`. Raises GpuemuError with
+    the file, line and field of every problem.
     """
     found, label = locate(path, arch.name if isinstance(arch, Architecture) else arch)
     form = format_of(found.name)
@@ -62,17 +62,17 @@ def load_trace(
 
 
 def format_of(name: str) -> Format | None:
-    """The form of a trace file of that name; None: our own."""
+    """Return the format of a trace file of that name, or None for gpuemu's own."""
     return next((form for form in FORMATS if form.takes(name)), None)
 
 
 def lists_kernels(name: str) -> bool:
-    """Whether a file of that name lists traces, one of which a kernel's name chooses."""
+    """Whether a file of that name lists several traces, from which a kernel's name selects one."""
     return any(form.is_list(name) for form in FORMATS)
 
 
 def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: str) -> Trace:
-    """The trace itself, or the one of that name or path (see `load_trace`). Raises GpuemuError."""
+    """Return a trace unchanged, or load the one of that name or path (see `load_trace`). Raises GpuemuError."""
     if isinstance(trace, Trace):
         return trace
     if isinstance(trace, str | os.PathLike):
@@ -82,9 +82,9 @@ def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: 
 
 
 class TraceFile:
-    """A trace as read and checked, to be bound to numbers of its layout, to several of them in turn if need be.
+    """A trace that was read and checked. It can be bound to numbers of its layout, also several times.
 
-    `folder` is where the file lies; its side file is looked for there. Raises GpuemuError with what is wrong.
+    `folder` is the folder of the file, in which its side file is looked up. Raises GpuemuError with the problems.
     """
 
     def __init__(self, document: strict_yaml.Document, folder: Path | None):
@@ -100,7 +100,7 @@ class TraceFile:
         self._folder = folder
 
     def bind(self, layout: Mapping[str, int]) -> Trace:
-        """The trace with these numbers in place of its layout's. Raises GpuemuError with what is wrong."""
+        """Return the trace with these numbers in place of its layout's. Raises GpuemuError with the problems."""
         return Binder(self.form, self._code, self._document.name, self._document.line, self._folder).bind(layout)
 
 
@@ -113,13 +113,13 @@ _NOT_TRACES = {
 
 
 def locate(path: str | os.PathLike[str], arch: str | None = None) -> tuple[Path, str]:
-    """The file that `load_trace` reads for these, and what messages call it. Raises GpuemuError."""
+    """Return the file that `load_trace` would read, and its name in messages. Raises GpuemuError."""
     right = "expected the path of a trace or the name of a shipped one"
     return _locate(strict_yaml.path_text(path, "load_trace()", right), arch)
 
 
 def _locate(name: str, arch: str | None) -> tuple[Path, str]:
-    """The file, and what messages call it."""
+    """Return the file, and its name in messages."""
     given = Path(name)
     if ending(given) in _NOT_TRACES:
         raise GpuemuError.one(name, None, "", *_NOT_TRACES[ending(given)])
@@ -132,7 +132,7 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
     right = "expected the path of a trace or the name of a shipped one"
-    if os.path.isdir(given):  # also of a path that the system takes for too long
+    if os.path.isdir(given):  # this also covers a path that is too long for the system
         raise GpuemuError.one(name, None, "", "a folder", right)
     if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)

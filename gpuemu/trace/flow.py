@@ -1,6 +1,6 @@
-"""Where the branches of a kernel's code go, and which registers hold a value that is still to be read.
+"""The targets of branches in a kernel's code, and the registers whose values are still needed.
 
-Sets of registers are whole numbers, a bit for each register by its number (`isa.registers`).
+Sets of registers are integers with one bit per register number (`isa.registers`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gpuemu.isa.registers import PREDICATES
 from gpuemu.trace.model import Instruction
 
 EVERY = (1 << 600) - 1
-"""Every register."""
+"""The set of all registers."""
 _GENERAL = (1 << PREDICATES) - 1
 _BY_NUMBER = ("BRA", "JMP")
 _ELSEWHERE = ("BRX", "BRXU", "RET", "CALL", "JMX", "JMXU")
 
 
 def bits(registers: Iterable[int]) -> int:
-    """A set of registers."""
+    """Return a set of registers."""
     found = 0
     for register in registers:
         found |= 1 << register
@@ -28,7 +28,7 @@ def bits(registers: Iterable[int]) -> int:
 
 
 def targets(code: Sequence[Instruction]) -> list[int | None]:
-    """Where each branch goes, as a place in the code; None for what is none, or does not say."""
+    """Return the target of each branch as an index into the code; None for other instructions and unknown targets."""
     places: dict[int | None, int] = {instruction.offset: k for k, instruction in enumerate(code)}
     return [
         places.get(parse_integer(i.operands[-1])) if i.operands and i.mnemonic in _BY_NUMBER else None for i in code
@@ -36,9 +36,9 @@ def targets(code: Sequence[Instruction]) -> list[int | None]:
 
 
 def ways(code: Sequence[Instruction]) -> list[list[int]]:
-    """The places at which each instruction may go on; jumps by a register name none.
+    """Return the indices at which each instruction may continue; jumps by a register have none.
 
-    Where a branch says nothing, as in an imported trace, the code behind it follows, too.
+    A branch without a target, as in an imported trace, continues with the code after it, too.
     """
     found = []
     for k, (instruction, target) in enumerate(zip(code, targets(code), strict=True)):
@@ -55,17 +55,17 @@ def goes_elsewhere(instruction: Instruction) -> bool:
 
 
 def living(code: Sequence[Instruction], elsewhere: int, acting: bool = False) -> list[int]:
-    """The registers that are read from each instruction on before they are written; and behind the last.
+    """Return the registers live before each instruction, and after the last one.
 
-    `elsewhere`: what is taken to be read where a call, a return or a jump by a register goes on. `acting`: an
-    instruction that only computes a value reads nothing if nobody reads that value.
+    `elsewhere`: the registers that are assumed to be read after a call, a return or a jump by register. `acting`: an
+    instruction that only computes a value reads nothing if that value is never read.
     """
     kills, reads, next_ = [], [], ways(code)
     makes: list[int | None] = []
     for instruction, target in zip(code, targets(code), strict=True):
         written, read = instruction.registers
         branches = instruction.mnemonic in _BY_NUMBER
-        # A guarded instruction may leave what it would write as it was.
+        # A guarded instruction may leave its destination unchanged.
         kills.append(0 if instruction.guard else bits(written))
         unknown = goes_elsewhere(instruction) or (branches and target is None)
         reads.append(bits(read) | (elsewhere if unknown else 0))
@@ -86,9 +86,9 @@ def living(code: Sequence[Instruction], elsewhere: int, acting: bool = False) ->
 
 
 def live_registers(code: Sequence[Instruction]) -> list[int]:
-    """Of each instruction how many general registers are live before it or written by it.
+    """Return for each instruction the number of general registers that are live before it or written by it.
 
-    What is called or jumped to by register is taken to need nothing.
+    Code that is called or jumped to by register is assumed to need no registers.
     """
     live = zip(living(code, 0), code, strict=False)
     return [((before | bits(instruction.registers[0])) & _GENERAL).bit_count() for before, instruction in live]

@@ -15,30 +15,35 @@
       addresses:
         0x0010: 512*warp + pitch*lane
 
-`code` is a listing (see `listing`). Each entry under `warps` speaks for the CTAs and warps it names, all of
-them where it names none; `path` says what they execute, in ranges of byte offsets that include both ends,
-the whole code once where it is left out. `addresses` gives the lane byte addresses of each memory
-instruction, by its offset: an expression in `lane`, `warp`, `cta`, `i` (how often this warp executed the
-instruction before) and the names under `layout`; or a list of 32 numbers; or, for lanes that do not
-all take part, `{lanes: ..., active: ...}`, where `active` is a mask or an expression that is not 0 in active
-lanes; or `{each: [...]}` with one of these for every execution. Lanes beyond the CTA's last thread never
-take part. Of LD, ST and ATOM, whose addresses are generic, `{lanes: ..., space: shared}` says which memory they mean,
-global if it does not; where lanes mean different ones, `space: {shared: MASK, local: MASK}`. Of LDGSTS, `space: zeros`
-or `space: {zeros: MASK}` says which lanes read nothing and get zeros, and `from:` where in global memory they read:
-an expression or 32 numbers, as under `lanes`; without it they are taken to read without gaps, from a line's begin on.
+`code` is a listing (see `listing`). Each entry under `warps` describes the CTAs and warps that it names, or all of them
+if it names none. `path` lists the executed instructions as ranges of byte offsets that include both ends. Without
+`path`, the warps execute the whole code once.
 
-`events` says the same way what copies of blocks and operations on mbarriers do (see `events`); without an entry an
-execution did nothing.
+`addresses` gives the lane byte addresses of each memory instruction, by its offset. An entry is an expression in
+`lane`, `warp`, `cta`, `i` (the number of earlier executions by this warp) and the names under `layout`, or a list of 32
+numbers. If not all lanes are active, it is `{lanes: ..., active: ...}`, where `active` is a mask or an expression that
+is not 0 in active lanes. `{each: [...]}` has one of these for every execution. Lanes beyond the CTA's last thread are
+never active.
 
-`source` has file and line of instructions, `source_text` the text of such files, `threads` how many threads executed
-the instructions (see `lines`).
+LD, ST and ATOM have generic addresses. `{lanes: ..., space: shared}` names their memory, which is otherwise global. If
+lanes access different memories, `space: {shared: MASK, local: MASK}` has a mask for each. For LDGSTS, `space: zeros` or
+`space: {zeros: MASK}` marks lanes that read nothing and receive zeros. `from:` gives the global addresses that LDGSTS
+reads, an expression or 32 numbers as under `lanes`. Without it, the lanes are assumed to read contiguous bytes from the
+start of a line.
 
-The bytes of shared memory under `launch` may be expressions in the names under `layout`, too: what a padding costs.
+`events` describes the effects of block copies and mbarrier operations in the same way (see `events`). An execution
+without an entry had no effect.
 
-A recorded trace whose addresses follow no rule has `bulk: NAME.npz` in place of `warps`: a side file beside the
-YAML holds them (see `bulk`).
+`source` has the file and line of instructions, `source_text` the text of these files, and `threads` the number of
+threads that executed each instruction (see `lines`).
 
-The pydantic models here are also the source of the JSON Schema, `trace.schema.json`.
+The bytes of shared memory under `launch` may also be expressions in the names under `layout`, such as the size of a
+padded array.
+
+A recorded trace whose addresses follow no rule has `bulk: NAME.npz` in place of `warps`: a side file next to the YAML
+contains them (see `bulk`).
+
+The pydantic models here also define the JSON Schema, `trace.schema.json`.
 """
 
 from __future__ import annotations
@@ -70,7 +75,7 @@ from gpuemu.trace.spaces import SPACE_SCHEMA, what_is_wrong_with_space
 
 
 def _check_version(value: Any) -> Any:
-    # To Python true and 1.0 are equal to 1, and Literal would take them.
+    # Python considers true and 1.0 equal to 1, and Literal would accept them.
     if not is_int(value):
         raise ValueError
     return value
@@ -303,7 +308,7 @@ class LaunchForm(_Strict):
 
 
 class WarpsForm(_Strict):
-    """What the named warps of the named CTAs did."""
+    """The path and addresses of the named warps of the named CTAs."""
 
     cta: Selection = "all"
     warp: Selection = "all"
@@ -361,21 +366,21 @@ class TraceForm(_Strict):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a trace file."""
+    """Return the JSON Schema (2020-12) of a trace file."""
     schema = TraceForm.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "gpuemu trace"
-    # pydantic takes no reference to definitions that are not its own, so they are put in here.
+    # pydantic accepts only references to its own definitions, so the others are added here.
     fields = schema["$defs"]["WarpsForm"]["properties"]
     fields["cta"] = fields["warp"] = {**_ref("Selection"), "default": "all"}
     fields["path"] = {**_ref("Path"), "default": None}
-    # A byte offset as a key: YAML has whole numbers for keys, JSON only words.
+    # A byte offset as a key: YAML allows integer keys, but JSON only strings.
     for name, what in (("addresses", "Addresses"), ("events", "Event")):
         fields[name]["additionalProperties"] = _ref(what)
         fields[name]["propertyNames"] = {"pattern": _KEY_PATTERN}
     schema["properties"]["threads"]["propertyNames"] = {"pattern": _KEY_PATTERN}
     schema["properties"]["source"] = _SOURCE_SCHEMA
     schema["$defs"].update(SCHEMA_DEFINITIONS)
-    del schema["properties"]["bulk"]["default"]  # null is valid only where the field is absent
+    del schema["properties"]["bulk"]["default"]  # null is valid only if the field is absent
     schema["allOf"] = [{"not": {"required": ["bulk", other]}} for other in ("warps", "layout")]
     return schema

@@ -1,6 +1,6 @@
-"""Forms of trace files other than our own YAML: a file's name tells which, by how it ends.
+"""Formats of trace files other than gpuemu's YAML. The end of a file's name determines its format.
 
-A form registers itself with `trace.files.FORMATS`; nobody else needs to know that it exists.
+A format registers itself with `trace.files.FORMATS`; no other code needs to know that it exists.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gpuemu.trace.model import Trace
 
 @dataclass(frozen=True)
 class Format:
-    """A form of trace files; `name` is what messages call one, `endings` and `list_endings` end its files' names.
+    """A format of trace files. `name`: its name in messages. `endings`, `list_endings`: how the names of its files end.
 
-    `read` takes a file, what messages call it, and which kernel of a list is meant; it raises GpuemuError. `write`
-    gives back what whoever reads the file should know of it, in sentences; it raises GpuemuError and OSError.
+    `read` takes a file, its name in messages, and the kernel to select from a list; it raises GpuemuError. `write`
+    returns sentences that readers of the file should know; it raises GpuemuError and OSError.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Format:
         return name.endswith(self.list_endings)
 
     def takes(self, name: str) -> bool:
-        """Whether a file of that name is a trace of this form, or a list of them."""
+        """Whether a file of that name is a trace of this format, or a list of them."""
         return name.endswith(self.endings) or self.is_list(name)
 
 
 def one_alone(label: str, kernel: str) -> GpuemuError:
-    """The error of a kernel asked for of a file that has one."""
+    """Return the error for a kernel requested from a file that has only one."""
     right = "Remove --kernel, or give a list of kernels such as kernelslist.g"
     return GpuemuError.one(
         label, None, "", f"a single trace has no kernel to choose, but --kernel is '{kernel}'", right

@@ -1,7 +1,8 @@
-"""What a launch may ask for on every GPU here: sizes of a grid and of a block, by axis.
+"""Limits of a launch that all supported GPUs share: sizes of a grid and a block, by axis.
 
-From the CUDA programming guide, "Technical Specifications per Compute Capability", the same for 7.5 to 12.x. A
-block's x and y end at 1024, as its threads together do: a value of the architecture (sm.max_threads_per_cta).
+They are from the CUDA programming guide, "Technical Specifications per Compute Capability", and are the same for 7.5 to
+12.x. A block's x and y are limited to 1024, like its number of threads, which is a value of the architecture
+(sm.max_threads_per_cta).
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 from gpuemu.base.errors import GpuemuError
 
 Extent = int | Sequence[int]
-"""Sizes in x, y and z; those left out are 1."""
+"""Sizes in x, y and z; omitted sizes are 1."""
 _MOST_GRID = ((1 << 31) - 1, 65_535, 65_535)
 _MOST_BLOCK_Z = 64
 MOST_STACK_BYTES = 1 << 19
-"""Local memory of a thread, which its stack is in."""
+"""Local memory of a thread, which contains its stack."""
 
 
 def beyond(name: str, sizes: Sequence[int]) -> str | None:
-    """What would be right for a "grid" or a "block" that no GPU takes; None for one that fits."""
+    """Return a correction for a "grid" or "block" that no GPU accepts, or None if it is valid."""
     if name == "grid" and any(size > most for size, most in zip(sizes, _MOST_GRID, strict=True)):
         x, y, z = _MOST_GRID
         return f"expected at most {x} in x, {y} in y and {z} in z"
@@ -31,7 +32,7 @@ def beyond(name: str, sizes: Sequence[int]) -> str | None:
 
 
 def extent(name: str, given: Extent | Any, where: str) -> tuple[int, int, int]:
-    """The three sizes of a "grid" or a "block". Raises GpuemuError for what is none, or none that a GPU takes."""
+    """Return the three sizes of a "grid" or "block". Raises GpuemuError for a value that no GPU accepts."""
     sizes: list[Any] = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
     if not 1 <= len(sizes) <= 3 or not whole or min(sizes) < 1:

@@ -1,4 +1,4 @@
-"""What a trace tells of its instructions beside the code: lines of the source, and how many threads took part.
+"""Facts about instructions beside the code: source lines, and the number of threads that took part.
 
 `source` has file and line of each instruction, by ranges of byte offsets:
 
@@ -8,10 +8,10 @@
 
 A list has the innermost place first, then the calls that inlined it. Files are relative to the kernel's own.
 
-`source_text` has the text of such files, where it was asked for.
+`source_text` has the text of these files, if it was requested.
 
-`threads` has, by offset, how many threads executed an instruction, all executions together, where it was not every
-thread of the warps that did: `threads: {0x0120: 48}`.
+`threads` has, by offset, the number of threads that executed an instruction, summed over all executions: `threads:
+{0x0120: 48}`. It lists only instructions that some threads of the executing warps skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Places = tuple[tuple[str, int], ...]
 
 
 def parse_places(value: Any) -> _Places | None:
-    """The places of an entry; None if it is none."""
+    """Return the places of an entry, or None if it is invalid."""
     items = value if isinstance(value, list) else [value]
     if not items or not all(isinstance(item, str) and re.fullmatch(PLACE, item) for item in items):
         return None
@@ -43,9 +43,9 @@ def parse_places(value: Any) -> _Places | None:
 
 
 def with_lines(code: Sequence[Instruction], source: Mapping[tuple[int, int], _Places]) -> tuple[Instruction, ...]:
-    """The code with the places of `source`, whose keys are the first and last byte offset of a range.
+    """Return the code with the places of `source`, whose keys are the first and last byte offset of a range.
 
-    Of several ranges that hold an instruction the last counts. Offsets of the code ascend.
+    If several ranges contain an instruction, the last one applies. The offsets of the code ascend.
     """
     offsets = [i.offset for i in code]
     of: dict[int, _Places] = {}
@@ -55,12 +55,12 @@ def with_lines(code: Sequence[Instruction], source: Mapping[tuple[int, int], _Pl
 
 
 def with_threads_of(code: Sequence[Instruction], threads: Mapping[int, int]) -> tuple[Instruction, ...]:
-    """The code with the threads by byte offset."""
+    """Return the code with the number of threads by byte offset."""
     return tuple(replace(i, threads=threads[i.offset]) if i.offset in threads else i for i in code)
 
 
 def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
-    """The places of the code as the form has them; neighbours of one place share a range."""
+    """Return the places of the code as in the form; neighbors of one place share a range."""
     found: list[tuple[int, int, _Places]] = []
     for instruction in code:
         if not instruction.source:
@@ -78,9 +78,9 @@ def ranges(code: Sequence[Instruction]) -> dict[str, str | list[str]]:
 
 
 def paths_of(trace: Trace, places: Iterable[Path]) -> dict[str, Path]:
-    """Where the source files lie that the code names, of those among `places`, files and folders.
+    """Find the source files that the code names in `places`, which are files and folders.
 
-    A file that was compiled from a folder below a place is found by the ending of its path.
+    A file that was compiled from a folder below a place is found by the end of its path.
     """
     found: dict[str, Path] = {}
     among = tuple(places)
@@ -93,20 +93,20 @@ def paths_of(trace: Trace, places: Iterable[Path]) -> dict[str, Path]:
             for path in ([place / name, *(place / ending for ending in endings)] if place.is_dir() else [place])
             if path.name == compiled.name and path.is_file()
         ]
-        # Of several files of that name the one that was compiled, if it is still there.
+        # Prefer the file that was compiled, if it still exists, to others of that name.
         same = [path for path in candidates if compiled.is_file() and path.samefile(compiled)]
         found.update((name, path) for path in (same or candidates)[:1])
     return found
 
 
 def texts_of(trace: Trace, places: Iterable[Path]) -> dict[str, str]:
-    """The text of the source files that the code names and that are among `places`, files and folders."""
+    """Return the text of the source files that the code names, as found in `places`, which are files and folders."""
     paths = paths_of(trace, places)
     return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items()}
 
 
 def of_whole_warps(trace: Trace) -> NDArray[np.int64]:
-    """Thread instructions [code] where every thread of a warp takes part in what the warp executes."""
+    """Return thread instructions [code] if every thread of a warp takes part in everything the warp executes."""
     found = np.zeros(len(trace.code), dtype=np.int64)
     for warp in trace.warps:
         lanes = min(LANES, trace.launch.threads_per_cta - LANES * warp.warp)
@@ -115,7 +115,7 @@ def of_whole_warps(trace: Trace) -> NDArray[np.int64]:
 
 
 def with_threads(trace: Trace, threads: NDArray[np.int64]) -> tuple[Instruction, ...]:
-    """The code of a trace with these numbers of threads, of which [code] may be the first part; the rest had none."""
+    """Return a trace's code with these numbers of threads, which may cover only its first part; the rest had none."""
     whole = of_whole_warps(trace).tolist()
     counted = [*threads.tolist(), *([0] * (len(whole) - len(threads)))]
     return tuple(

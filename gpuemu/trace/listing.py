@@ -1,12 +1,12 @@
 """The listing: SASS as lines of text that people can read, write and diff.
 
-    # comments and blank lines are free
+    # comments and blank lines are ignored
     0120: [B0-----:R-:W1:-:S02] @!P0 LDSM.16.M88.4 R4, [R2] ;
 
-A line is a byte offset in hexadecimal (left out, the instruction follows the one before it, 16 bytes on),
-the control word in brackets (left out in code without one), a guard, the instruction. The control word reads
-from the left: B with the dependence counters it waits for, R the counter released when its sources are read,
-W the counter released when its results are written, Y when it lets another warp go first, S the stall count.
+A line has a hexadecimal byte offset, the control word in brackets, a guard and the instruction. Without an offset, the
+instruction is 16 bytes after the previous one. Code without control words omits the brackets. From left to right, a
+control word has: B with the dependence counters to wait for; R with the counter released when the sources are read; W
+with the counter released when the results are written; Y if another warp goes first; S with the stall count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"B(-|0)(-|1)(-|2)(-|3)(-|4)(-|5):R([-0-9]):W([-0-9]):([-Y
 
 
 def parse_control(text: str) -> ControlWord:
-    """The control word written as `B0-----:R-:W1:-:S02`; ValueError says what it expected."""
+    """Parse a control word such as `B0-----:R-:W1:-:S02`; ValueError names the expected format."""
     match = _CONTROL.match(text)
     if match is None:
         raise ValueError(RIGHT_CONTROL_WORD)
@@ -46,9 +46,9 @@ def parse_control(text: str) -> ControlWord:
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """The operands of an instruction, separated at its commas (those inside brackets and braces stay).
+    """Split an instruction's operands at its commas, except commas in brackets and braces.
 
-    ValueError for an empty operand.
+    Raises ValueError for an empty operand.
     """
     parts = [part.strip() for part in _COMMA.split(text)] if text.strip() else []
     if "" in parts:
@@ -61,8 +61,8 @@ def parse_listing(
 ) -> tuple[Instruction, ...]:
     """Read a listing; `first_line` is the line of `file` on which `text` starts, for messages.
 
-    `line_step` is 0 where all of `text` stands on that one line, as in a JSON file. Offsets must rise.
-    Raises GpuemuError with every bad line at once.
+    `line_step` is 0 if all of `text` is on that one line, as in a JSON file. Offsets must rise. Raises GpuemuError with
+    every wrong line at once.
     """
     problems: list[Problem] = []
     code: list[Instruction] = []
@@ -111,7 +111,7 @@ def parse_listing(
 
 
 def format_listing(code: Sequence[Instruction]) -> str:
-    """The listing of these instructions, one a line, as `parse_listing` reads it."""
+    """Return the listing of these instructions, one per line, in the format of `parse_listing`."""
     width = max(4, *(len(f"{i.offset:x}") for i in code), 4)
     lines = []
     for i in code:

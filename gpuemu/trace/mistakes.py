@@ -1,4 +1,4 @@
-"""Pydantic's complaints about a trace form, in gpuemu's words: the field, its value, and valid values."""
+"""Translate pydantic's errors about a trace form to gpuemu's terms: the field, its value, and valid values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuemu.base.strict_yaml import describe
 from gpuemu.trace.form import LaunchForm, TraceForm, WarpsForm
 
 Place = tuple[str | int, ...]
-"""Where a value stands in the form: ("warps", 0, "addresses", 16)."""
+"""Place of a value in the form: ("warps", 0, "addresses", 16)."""
 
 _TOP = {
     "gpuemu_trace": "expected 1, the version of this form",
@@ -28,7 +28,7 @@ _TOP = {
 
 
 def field_name(place: Place) -> str:
-    """`("warps", 0, "addresses", 16)` as messages write it: `warps[0].addresses.0x0010`."""
+    """Write `("warps", 0, "addresses", 16)` as messages do: `warps[0].addresses.0x0010`."""
     text = ""
     for i, part in enumerate(place):
         if isinstance(part, int):
@@ -41,9 +41,9 @@ def field_name(place: Place) -> str:
 def refusal(
     error: ValidationError, file: str, line_of: Callable[[Place], int | None], around: Place = ()
 ) -> GpuemuError:
-    """The error that says everything pydantic did.
+    """Return one error with all errors of pydantic.
 
-    `line_of` gives the line of `file` for a place; the value that pydantic saw stands at `around`.
+    `line_of` gives the line of `file` for a place; the value that pydantic validated is at `around`.
     """
     problems = []
     for item in error.errors(include_url=False):

@@ -1,7 +1,7 @@
-"""The trace in memory: the code once, and for every warp the path it took and where its lanes went.
+"""The trace in memory: the code once, and for every warp its path and its lane addresses.
 
-This is the dense form that lowering reads. The form that people write, with ranges and expressions, is
-`gpuemu.trace.form`; a recorder may build this one directly.
+Lowering reads this dense form. `gpuemu.trace.form` is the form that people write, with ranges and expressions. A
+recorder may build the dense form directly.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.clocks import ClockValues
 
 SPACES = ("global", "shared", "local", "zeros", "cluster")
-"""What a generic address may mean; a trace has the number of each lane's."""
+"""The memories that a generic address may mean; a trace has one of their numbers for each lane."""
 GLOBAL, SHARED, LOCAL, ZEROS, CLUSTER = range(len(SPACES))
 _READS_SPECIAL = ("CS2R", "S2R", "CS2UR", "S2UR")
 """The instructions that read special registers."""
 COUNTERS = 6
-"""Dependence counters of a warp."""
+"""Number of dependence counters of a warp."""
 LONGEST_STALL = 15
-"""Cycles that a control word has room for."""
+"""Maximum number of cycles that fits a control word."""
 RIGHT_CONTROL_WORD = "expected a control word such as B0-----:R-:W1:-:S02 (counters 0 to 5, stall 00 to 15)"
 
 
 @dataclass(frozen=True, slots=True)
 class ControlWord:
-    """The scheduling bits that the compiler put beside an instruction (bits 105 to 125).
+    """The scheduling bits that the compiler adds to an instruction (bits 105 to 125).
 
-    `stall_cycles` until this warp may issue again; `yields` lets another warp go first; `write_counter`
-    and `read_counter` are dependence counters 0 to 5 that this instruction raises until its results are
-    written or its sources are read; `wait_mask` has a bit for each counter that must be 0 before it issues.
+    `stall_cycles`: cycles until this warp may issue again. `yields`: another warp goes first. `write_counter`,
+    `read_counter`: the dependence counters, 0 to 5, that this instruction raises until its results are written or its
+    sources are read. `wait_mask`: a bit for each counter that must be 0 before the instruction issues.
     """
 
     stall_cycles: int
@@ -51,7 +51,7 @@ class ControlWord:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether it names a counter or a stall that no warp has; the engines take both as they are."""
+        """Whether it names a counter or a stall that no warp has; the engines accept both as they are."""
         raised = (counter for counter in (self.write_counter, self.read_counter) if counter is not None)
         return (
             not all(0 <= counter < COUNTERS for counter in raised)
@@ -68,11 +68,11 @@ class ControlWord:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of SASS. `offset` is its byte offset in the function; `guard` such as "@!P0", or "".
+    """One line of SASS. `offset` is its byte offset in the function; `guard` is such as "@!P0", or "".
 
-    `line`: where it stands in the file that messages name. `source`: files and lines of the source that it comes from,
-    the innermost first, then the calls that inlined it. `threads`: how many executed it, all executions together, where
-    those are not all threads of the warps that did.
+    `line`: its line in the file that messages name. `source`: the files and lines of the source code that it comes
+    from, the innermost first, then the calls that inlined it. `threads`: the number of threads that executed it, summed
+    over all executions; None if all threads of the executing warps did.
     """
 
     offset: int
@@ -86,7 +86,7 @@ class Instruction:
 
     @cached_property
     def parsed(self) -> Opcode:
-        """The opcode taken apart."""
+        """The parsed opcode."""
         return parse_opcode(self.opcode)
 
     @property
@@ -95,27 +95,27 @@ class Instruction:
         return self.parsed.mnemonic
 
     def has(self, *modifiers: str) -> bool:
-        """Whether the opcode carries one of these modifiers."""
+        """Whether the opcode has one of these modifiers."""
         return self.parsed.has(*modifiers)
 
     @property
     def own_line(self) -> tuple[str, int]:
-        """Of `source`, which is not empty: the innermost place in the kernel's own file."""
+        """The innermost place of `source` in the kernel's own file; `source` must not be empty."""
         return next(place for place in self.source if place[0] == self.source[-1][0])
 
     @cached_property
     def registers(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Those that it writes, and those that it reads, its guard among them, as numbers of `isa.registers`."""
+        """The registers that it writes, and those that it reads including its guard, as numbers of `isa.registers`."""
         return written_and_read(self.opcode, self.operands, self.guard)
 
     @cached_property
     def operation(self) -> isa.Operation:
-        """What the model knows of the opcode. Raises isa.UnknownOpcodeError."""
+        """The model's facts about the opcode. Raises isa.UnknownOpcodeError."""
         return isa.describe(self.opcode)
 
     @property
     def accesses_memory(self) -> bool:
-        """Whether an execution of it carries lane addresses in the trace."""
+        """Whether an execution of it has lane addresses in the trace."""
         return self.operation.kind in (isa.Kind.SHARED, isa.Kind.GLOBAL)
 
     @property
@@ -125,7 +125,7 @@ class Instruction:
 
     @property
     def takes_generic_addresses(self) -> bool:
-        """Whether the address of each lane says which memory it means."""
+        """Whether the address of each lane selects the memory."""
         return isa.takes_generic_addresses(self.opcode)
 
     @property
@@ -147,7 +147,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel launch; sizes in CTAs, threads, registers and bytes."""
+    """A kernel launch; sizes are in CTAs, threads, registers and bytes."""
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (32, 1, 1)
@@ -165,7 +165,7 @@ class Launch:
 
     @property
     def warps_per_cta(self) -> int:
-        """Warps in a CTA, a last partial one included."""
+        """Warps in a CTA, including a partial last one."""
         return -(-self.threads_per_cta // LANES)
 
     @property
@@ -176,12 +176,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class WarpTrace:
-    """What one warp did.
+    """The execution of one warp.
 
-    `path`: int32 [executed], indices into the trace's code in the order of execution.
-    `rows`: int32 [memory instructions executed], for each in order its row in the trace's `addresses`.
-    `events`: int32 [asynchronous instructions executed], the same in the trace's `events`, -1 for one that did nothing;
-    None where the trace has none.
+    `path`: int32 [executed], indices into the trace's code in the order of execution. `rows`: int32 [memory
+    instructions executed], the row of each in the trace's `addresses`, in order. `events`: int32 [asynchronous
+    instructions executed], the row of each in the trace's `events`, or -1 for one without an effect; None if the trace
+    has none.
     """
 
     cta: int
@@ -193,12 +193,12 @@ class WarpTrace:
 
 @dataclass(frozen=True)
 class GridSample:
-    """What is known of a launch beside the CTAs that are timed.
+    """Facts about a launch beyond the CTAs that are timed.
 
-    `followers`: those of `others` that follow on the SM that is timed; the rest lie spread over the grid.
-    `heaviest`: where CTAs are unequal, some that live together on an SM, and those that follow there, all executed.
-    `first`: for instructions that load from global memory, the byte address of the first access in each CTA, from
-    CTA 0 on, as far as that was looked at; -1 where a CTA did not come there. `buffers`: first byte and length of each.
+    `followers`: CTAs of `others` that follow on the timed SM; the rest are spread over the grid. `heaviest`: if CTAs
+    are unequal, some that share an SM and their followers, all executed. `first`: for each load from global memory, the
+    byte address of the first access in each CTA, from CTA 0 on, as far as it was examined; -1 if a CTA did not execute
+    it. `buffers`: first byte and length of each buffer.
     """
 
     others: Trace
@@ -207,9 +207,9 @@ class GridSample:
     first: dict[int, NDArray[np.int64]]
     buffers: tuple[tuple[int, int], ...]
     hands_out: bool = False
-    """Whether CTAs take work from a word, of which each that was executed got its turns, and not those of all."""
+    """Whether CTAs fetch work from a shared word; each executed CTA then got its own share, not that of all."""
     work: NDArray[np.float64] | None = None
-    """Warp instructions of each CTA of the grid, of most of them an estimate."""
+    """Warp instructions of each CTA of the grid, mostly estimates."""
     copied: Mapping[int, NDArray[np.int64]] | None = None
     """Instruction → byte address of each of its tensor copies, [CTAs, copies], -1 beyond a CTA's last."""
 
@@ -218,12 +218,11 @@ class GridSample:
 class Trace:
     """A kernel launch as executed, ready to be lowered for an architecture.
 
-    `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte
-    addresses; `active`: bool [rows, 32] lanes that took part. Warps share rows where they did the same.
-    `spaces`: uint8 [rows, 32], of instructions with generic addresses the memory that each lane meant, a number of
-    SPACES; None where all meant global memory. Of an asynchronous copy ZEROS marks lanes that read nothing and get
-    zeros. Shared addresses count from the CTA's first byte, local ones from the lane's, as those of instructions that
-    name their memory.
+    `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte addresses.
+    `active`: bool [rows, 32] lanes that took part. Warps with equal accesses share rows. `spaces`: uint8 [rows, 32],
+    for generic addresses the memory of each lane, as a number of SPACES; None if all are global. For an asynchronous
+    copy, ZEROS marks lanes that read nothing and receive zeros. Shared addresses count from the CTA's first byte and
+    local addresses from the lane's, as in instructions that name their memory.
     """
 
     name: str
@@ -237,31 +236,34 @@ class Trace:
     file: str = "<trace>"
     layout: dict[str, int] = field(default_factory=dict)
     text: str = field(default="", repr=False, compare=False)
-    """What it was read from, where it has a layout: another layout binds that anew."""
+    """The text that it was read from, if it has a layout. Binding another layout starts from this text."""
     printed: str = ""
-    """What printf printed while machine code was executed for it; "" in a trace that was read."""
+    """The output of printf during execution; "" for a trace that was read."""
     spaces: NDArray[np.uint8] | None = None
     source_text: dict[str, str] = field(default_factory=dict, repr=False)
-    """The text of source files, by the names that the code gives them; only where somebody asked for it."""
+    """The text of source files, by their names in the code; only if it was requested."""
     source_paths: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """The paths of source files where they were compiled, by the names that the code gives them, if that is known."""
+    """The paths of source files at compilation, by their names in the code, if known."""
     lacks: tuple[str, ...] = ()
-    """What the file that it was read from has lost of the launch, and what stands for it, in sentences."""
+    """Sentences about parts of the launch that its file has lost, and about their replacements."""
     sources: NDArray[np.int64] | None = None
-    """[rows, 32], of asynchronous copies where in global memory each lane reads; -1 in rows of which that is not known
-    and in those of other instructions, None if it is known of none."""
+    """The global addresses that each lane of an asynchronous copy reads, [rows, 32].
+
+    It is -1 in rows of other instructions and where they are unknown, and None if all are unknown.
+    """
     events: NDArray[np.int64] | None = None
-    """[events, trace.events.FIELDS], what bulk copies and operations on mbarriers did; None where that is not known."""
+    """The effects of bulk copies and mbarrier operations, [events, trace.events.FIELDS]; None if unknown."""
     knows_copies: bool = True
     """Whether the addresses of asynchronous copies are those that they write, and not made up."""
     buffer_bytes: int | None = field(default=None, compare=False)
-    """Of the buffers that the launch had while machine code was executed for it; None in a trace that was read."""
+    """Total bytes of the launch's buffers during execution; None for a trace that was read."""
     sample: GridSample | None = field(default=None, repr=False, compare=False)
-    """Of the launch's other CTAs; None where there are none, where the CTAs were chosen by hand, and in one that was
-    read."""
+    """The launch's other CTAs; None if there are none, if the CTAs were chosen by hand, or for a trace from a file."""
     again: ExecuteAgain | None = field(default=None, repr=False, compare=False)
-    """Executes the kernel again with a replay's clock values. Only the trace of a kernel that has read the clock has
-    it; a pickled trace does not."""
+    """Executes the kernel again with a replay's clock values.
+
+    It exists only for a kernel that has read the clock, and a pickled trace lacks it.
+    """
     without_clock: tuple[int, ...] = field(default=(), compare=False)
     """CTAs that read the clock in such a second execution although the replay has no values for them. They read 0."""
 
@@ -285,12 +287,12 @@ class Trace:
 
     @property
     def has_control_words(self) -> bool:
-        """Whether every instruction carries the compiler's control word."""
+        """Whether every instruction has the compiler's control word."""
         return all(i.control is not None for i in self.code)
 
     @property
     def global_addresses(self) -> NDArray[np.int64]:
-        """[rows, 32], the addresses; of asynchronous copies of which it is known where they read."""
+        """The addresses, [rows, 32], with those that asynchronous copies read where they are known."""
         return self.addresses if self.sources is None else np.where(self.sources > 0, self.sources, self.addresses)
 
     @property

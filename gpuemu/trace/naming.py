@@ -1,9 +1,10 @@
-"""Names for the numbers of a layout, found from recordings of one kernel that differ in that number.
+"""Find names for the numbers of a layout, from recordings of one kernel that differ in that number.
 
-A kernel compiled with rows of 24, 40 and 56 halves makes the same accesses at addresses that grow evenly with the row.
-Two recordings give for each lane a base and a part for each unit of the number, a third confirms them: the addresses
-become `512 + 32*(lane // 2) ... + pitch*(...)`, and `layout: {pitch: 24}` may then be varied without the source. For a
-swizzle a recording without it gives the plain addresses, of which the swizzled ones must be `swizzle(plain, ...)`.
+A kernel compiled with rows of 24, 40 and 56 halves makes the same accesses, at addresses that grow linearly with the
+row. Two recordings give a base for each lane and its increment per unit of the number, and a third confirms them. The
+addresses become `512 + 32*(lane // 2) ... + pitch*(...)`, and `layout: {pitch: 24}` can then be varied without the
+source. For a swizzle, a recording without it gives the plain addresses; the swizzled ones must be `swizzle(plain,
+...)`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Numbers = NDArray[np.int64]
 
 
 class Naming(Protocol):
-    """What a trace's addresses are in names; `layout` has the names' values in the trace."""
+    """A trace's addresses in terms of names; `layout` has the names' values in the trace."""
 
     @property
     def trace(self) -> Trace:
@@ -32,18 +33,18 @@ class Naming(Protocol):
 
     @property
     def layout(self) -> Mapping[str, int]:
-        """Name → value."""
+        """The value of each name."""
 
     def expression(self, rows: NDArray[np.int32], warps: Sequence[int], ctas: Sequence[int]) -> str | None:
-        """The addresses of these rows of the trace, [warps, executions]; None if no rule is found."""
+        """Return an expression for the addresses of these rows, [warps, executions], or None if no rule is found."""
 
     def size(self, field: str) -> int | str:
-        """Bytes of shared memory, static_ or dynamic_shared_bytes of the launch, as a number or an expression."""
+        """Return static_ or dynamic_shared_bytes of the launch, as a number or an expression."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Addresses that grow with a number: `slopes` [rows, 32] for each unit of it, `sizes` for the launch."""
+    """Addresses that grow with a number: `slopes` [rows, 32] per unit of it, and `sizes` for the launch."""
 
     trace: Trace
     name: str
@@ -76,7 +77,7 @@ def _sum(first: str, second: str) -> str:
 
 @dataclass(frozen=True)
 class Swizzled:
-    """Shared addresses that are those of `plain` [rows, 32] XORed by a swizzle; `rows_of_shared`: bool [rows]."""
+    """Shared addresses that are those of `plain` [rows, 32] after a swizzle; `shared`: bool [rows]."""
 
     trace: Trace
     layout: Mapping[str, int]
@@ -98,7 +99,7 @@ SIZES = ("static_shared_bytes", "dynamic_shared_bytes")
 
 
 def unshared(trace: Trace) -> Trace:
-    """The same with a row for each execution, in the order of warps: two such traces can be compared row by row."""
+    """Return the trace with one row per execution, in warp order, to compare two such traces row by row."""
     rows = np.concatenate([np.zeros(0, np.int32), *(warp.rows for warp in trace.warps)])
     ends = np.cumsum([0, *(len(warp.rows) for warp in trace.warps)])
     numbers = np.arange(len(rows), dtype=np.int32)
@@ -111,10 +112,10 @@ def unshared(trace: Trace) -> Trace:
 
 
 def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
-    """The naming of the first recording, whose key is the number's value there.
+    """Return the naming of the first recording, whose key is the number's value in it.
 
-    It takes three recordings or more of the same kernel. Raises GpuemuError where they do not make the same accesses,
-    or where the addresses do not grow evenly.
+    `recordings` needs three or more of the same kernel. Raises GpuemuError if their accesses differ, or if the
+    addresses do not grow linearly.
     """
     values, traces = list(recordings), [unshared(t) for t in recordings.values()]
     if len(values) < 3:
@@ -139,9 +140,9 @@ def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
 
 
 def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Swizzled:
-    """The naming of a trace whose shared addresses are swizzle(those of `plain`, bits, base, shift), in bytes.
+    """Return the naming of a trace whose shared addresses are swizzle(address of `plain`, bits, base, shift), in bytes.
 
-    Raises GpuemuError where they are not.
+    Raises GpuemuError if they are not.
     """
     names = {"bits": bits, "base": base, "shift": shift}
     trace, plain, shared = _beside(trace, plain)
@@ -154,9 +155,10 @@ def swizzled(trace: Trace, plain: Trace, bits: int, base: int, shift: int) -> Sw
 
 
 def find_swizzle(trace: Trace, plain: Trace) -> tuple[int, int, int]:
-    """Bits, base and shift of the swizzle that makes the shared addresses of `trace` from those of `plain`, in bytes.
+    """Return bits, base and shift of the swizzle that turns the shared addresses of `plain` into those of `trace`.
 
-    The bits are those that change; of several shifts that do, the least. Raises GpuemuError where none does.
+    They are in bytes. The bits are those that change, and the shift is the smallest that works. Raises GpuemuError if
+    none does.
     """
     trace, plain, shared = _beside(trace, plain)
     taken = trace.active & shared[:, None]
@@ -172,7 +174,7 @@ def find_swizzle(trace: Trace, plain: Trace) -> tuple[int, int, int]:
 
 
 def _beside(trace: Trace, plain: Trace) -> tuple[Trace, Trace, NDArray[np.bool_]]:
-    """The two row by row, and which rows are of shared memory. Raises GpuemuError if they access other things."""
+    """Return both traces row by row, and the rows of shared memory. Raises GpuemuError if their accesses differ."""
     trace, plain = unshared(trace), unshared(plain)
     _check_alike("bits", trace, plain)
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)

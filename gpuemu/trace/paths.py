@@ -1,8 +1,8 @@
-"""Writes the path of a warp as people would: ranges of offsets, and loops as repetitions.
+"""Write the path of a warp as people would: ranges of offsets, and loops as repetitions.
 
-The path is cut into basic blocks, and the sequence of blocks is read once, from left to right, on a stack:
-whenever what was put on last equals what lies below it, the two become a repetition, or join the one below.
-A repetition is an entry of the stack like any other, so loops inside loops fold by themselves.
+The path is cut into basic blocks. The sequence of blocks is read once, from left to right, onto a stack. Whenever the
+top of the stack equals the entries below it, the two become a repetition, or the top joins the repetition below it. A
+repetition is a normal entry of the stack, so nested loops fold as well.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_LOOP = 512
-"""Entries in the body of a loop, at the most, for it to be found."""
+"""Maximum number of entries in the body of a loop that is found."""
 _LOOKED_BACK = 4
-"""Earlier places of a block from which a loop is tried; bounds the work on paths without loops."""
+"""Earlier positions of a block from which a loop is tried. This bounds the work on paths without loops."""
 
 
 def path_form(path: NDArray[np.int32], offsets: NDArray[np.int64]) -> Any:
-    """The path items of the trace form for a path of code indices; None for the whole code once.
+    """Return the path items of the trace form for a path of code indices; None for the whole code once.
 
     `offsets` are the byte offsets of the code's instructions.
     """
@@ -35,14 +35,14 @@ def path_form(path: NDArray[np.int32], offsets: NDArray[np.int64]) -> Any:
 
 
 def path_items(form: Any) -> int:
-    """How many offsets, ranges and repetitions a path form holds."""
+    """Count the offsets, ranges and repetitions in a path form."""
     if isinstance(form, list):
         return sum(map(path_items, form))
     return 1 + (path_items(form["path"]) if isinstance(form, dict) else 0)
 
 
 def _blocks(path: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The path as stretches, their first and their last indices, cut wherever some jump leads or starts."""
+    """Return the path as blocks, their first and last indices, cut at every start and target of a jump."""
     numbers = path.astype(np.int64)
     jumps = np.flatnonzero(np.diff(numbers) != 1)
     cut_before = np.zeros(int(numbers.max()) + 2, dtype=np.bool_)
@@ -55,7 +55,7 @@ def _blocks(path: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 class _Folding:
-    """A stack of entries: numbers of blocks, and below 0 numbers of repetitions."""
+    """A stack of entries: block numbers, and negative numbers of repetitions."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []
@@ -63,7 +63,8 @@ class _Folding:
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._places: dict[int, list[int]] = {}
         self._ending_with: dict[int, list[int]] = {}
-        # By distance: the place up to which, and for how many entries, the stack equals itself so far below.
+        # By distance: the position, and the number of entries, up to which the stack equals itself at that distance
+        # below.
         self._equal: dict[int, tuple[int, int]] = {}
 
     def read(self, blocks: list[int]) -> None:
@@ -78,14 +79,14 @@ class _Folding:
                 for _ in range(taken):
                     self._pop()
                 self._equal.clear()
-                # A loop in steady state need not go over the stack.
+                # A loop in steady state need not go through the stack.
                 while blocks[at : at + length] == body:
                     times += 1
                     at += length
                 self._push(self._repeat(times, tuple(body)))
 
     def _longer_repeat(self) -> tuple[int, int, int] | None:
-        """(times, length of the body, entries to take) if the top repeats the repetition below it."""
+        """Return (times, body length, entries to remove) if the top repeats the repetition below it."""
         stack = self.stack
         places = self._ending_with.get(stack[-1])
         if not places:
@@ -97,7 +98,7 @@ class _Folding:
         return times + 1, len(body), len(body) + 1
 
     def _new_repeat(self) -> tuple[int, int, int] | None:
-        """The same, if the top is twice the same stretch."""
+        """Return the same if the top consists of two equal parts."""
         stack = self.stack
         top = len(stack) - 1
         for place in self._places[stack[top]][-2 : -2 - _LOOKED_BACK : -1]:
@@ -141,7 +142,7 @@ class _Folding:
     def written(
         self, entries: list[int] | tuple[int, ...], blocks: list[tuple[int, int]], offsets: list[int]
     ) -> list[Any]:
-        """Entries as path items, blocks that follow one another in the code as one range."""
+        """Return entries as path items, with adjacent blocks of the code as one range."""
         items: list[Any] = []
         first = last = -1
 

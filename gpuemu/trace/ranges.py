@@ -13,24 +13,24 @@ NUMBERS_PATTERN = r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?"
 _RANGE = re.compile(RANGE_PATTERN + r"\Z")
 _NUMBERS = re.compile(NUMBERS_PATTERN + r"\Z")
 MAX_CTAS = 65_536
-"""CTAs that the entries of a trace speak for; one SM replays a launch of more a part at a time."""
+"""Maximum number of CTAs in the entries of a trace; one SM replays a larger launch in parts."""
 MAX_REPEAT = 1_000_000_000
 MAX_ADDRESS = (1 << 63) - 1
 MAX_OFFSET = (1 << 32) - 1
 
 
 def is_int(value: object) -> bool:
-    """Whether it is a whole number, which to Python True is, too."""
+    """Whether a value is an integer; Python also counts True as one."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def refuse(found: str, right: str, field: str = "") -> PydanticCustomError:
-    """An error that already has the two halves of our sentence, and the field if pydantic cannot know it."""
+    """Return an error that already has the two parts of gpuemu's message, and the field if pydantic cannot know it."""
     return PydanticCustomError("gpuemu", "{found}; {right}", {"found": found, "right": right, "field": field})
 
 
 def parse_selection(value: object) -> list[int] | None:
-    """`all` (None), `3`, `0-3` or a list of these as sorted numbers. Raises the error of a field."""
+    """Parse `all` (None), `3`, `0-3` or a list of these to sorted numbers. Raises the error of a field."""
     if value == "all":
         return None
     numbers: set[int] = set()
@@ -56,7 +56,7 @@ def parse_selection(value: object) -> list[int] | None:
 
 
 def parse_range(item: object) -> tuple[int, int]:
-    """The first and last byte offset of a stretch of the path."""
+    """Return the first and last byte offset of a part of the path."""
     if isinstance(item, int) and is_int(item) and 0 <= item <= MAX_OFFSET:
         return item, item
     match = _RANGE.match(item) if isinstance(item, str) else None

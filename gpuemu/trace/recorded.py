@@ -1,8 +1,8 @@
-"""From a recorded trace back to the form that people read, and to a side file for what nobody would.
+"""Convert a recorded trace to the form that people read, and to a side file for content that nobody would read.
 
-Paths become ranges and repetitions, addresses expressions where they follow a rule and lists where not. A trace
-whose lists would pass `MOST_NUMBERS` numbers keeps its warps in a binary file beside the YAML (see `bulk`), which
-the YAML names under `bulk`.
+Paths become ranges and repetitions. Addresses become expressions if they follow a rule, otherwise lists. A trace whose
+lists would exceed `MOST_NUMBERS` numbers keeps its warps in a binary file next to the YAML (see `bulk`), which the YAML
+names under `bulk`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from gpuemu.trace.symbolic import expression_of
 from gpuemu.trace.writing import write_form
 
 MOST_NUMBERS = 20_000
-"""Numbers in a YAML file, addresses and parts of paths, beyond which a side file takes the warps."""
+"""Maximum count of numbers (addresses and parts of paths) in a YAML file; above it, a side file holds the warps."""
 _OF_AN_EXPRESSION = 8
-"""Numbers that take as much of a reader's time as an expression."""
+"""An expression counts as this many numbers, because it takes a reader as much time."""
 _MOST_ROWS = 1 << 19
-"""Executions of an instruction for which one rule is looked for; more would fill the memory."""
+"""Maximum number of executions of an instruction for which one rule is sought; more would exhaust the memory."""
 _MOST_RULES = 64
-"""Executions of an instruction for each of which a rule of its own is looked for."""
+"""Maximum number of executions of an instruction for which separate rules are sought."""
 
 
 def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | None = None) -> list[Path]:
-    """Write a trace as YAML, with a side file if its addresses are bulky; returns the files written.
+    """Write a trace as YAML, with a side file if its addresses are bulky; return the files written.
 
-    With a `naming` (see `naming`), which holds the trace, its addresses and sizes name the numbers of a layout.
-    The side file bears the name of the trace with `.npz` for `.yaml`. One from an earlier write is replaced, or
-    removed where none is needed; any other file of that name stays, and is refused with a GpuemuError. Where
-    writing fails, what was there before is left as it was.
+    With a `naming` (see `naming`) of this trace, its addresses and sizes use the names of a layout. The side file has
+    the name of the trace with `.npz` for `.yaml`. A side file from an earlier write is replaced, or removed if none is
+    needed. Any other file of that name stays and causes a GpuemuError. If writing fails, the earlier files are
+    unchanged.
     """
     if not trace.knows_copies:
         found = "the trace lacks the shared addresses that its asynchronous copies (LDGSTS) write"
@@ -119,14 +119,14 @@ class _TooManyNumbersError(Exception):
 
 @dataclass
 class _Entry:
-    """Warps of one path and the addresses that they share, by byte offset."""
+    """Warps that share a path and addresses, by byte offset."""
 
     addresses: dict[int, Any]
     warps: list[WarpTrace] = field(default_factory=list)
 
 
 def _warp_forms(trace: Trace, naming: Naming | None) -> list[dict[str, Any]] | None:
-    """The `warps` entries, or None if they would need too many numbers, or more CTAs than a written trace may."""
+    """Return the `warps` entries, or None if they need too many numbers or more CTAs than a written trace may have."""
     if len({w.cta for w in trace.warps}) > MAX_CTAS:
         return None
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
@@ -167,17 +167,17 @@ def _warp_forms(trace: Trace, naming: Naming | None) -> list[dict[str, Any]] | N
 
 
 def _existing(launch: Launch, warp: int) -> NDArray[np.bool_]:
-    """The lanes of a warp that have a thread, [32]."""
+    """Return the lanes of a warp that have a thread, [32]."""
     return LANES * warp + np.arange(LANES) < launch.threads_per_cta
 
 
 def _masks(trace: Trace, warp: WarpTrace) -> NDArray[np.bool_]:
-    """The lanes that take part, [memory instructions, 32], where lanes without a thread count as taking part."""
+    """Return the active lanes, [memory instructions, 32]; lanes without a thread count as active."""
     return trace.active[warp.rows] | ~_existing(trace.launch, warp.warp)
 
 
 def _spaces(trace: Trace, warp: WarpTrace) -> NDArray[np.uint8]:
-    """The memory that each lane means, [memory instructions, 32]; global of lanes that take no part."""
+    """Return the memory of each lane, [memory instructions, 32]; inactive lanes have global."""
     assert trace.spaces is not None
     return np.where(trace.active[warp.rows], trace.spaces[warp.rows], np.uint8(GLOBAL))
 
@@ -187,7 +187,7 @@ def _number(mask: NDArray[np.bool_]) -> int:
 
 
 class _Group:
-    """Describes warps that took one path with the same lanes."""
+    """Describes warps with the same path and the same active lanes."""
 
     def __init__(self, trace: Trace, memory: NDArray[np.bool_], numbers_left: int, naming: Naming | None):
         self.trace = trace
@@ -197,12 +197,12 @@ class _Group:
         self._found: dict[tuple[tuple[int, int], ...], dict[int, Any] | None] = {}
 
     def spend(self, numbers: int) -> None:
-        """Count numbers that the file will hold."""
+        """Count numbers that the file will contain."""
         self._expect(numbers)
         self.numbers_left -= numbers
 
     def entries(self, group: Sequence[WarpTrace]) -> Iterable[_Entry]:
-        """Descriptions that hold for as many warps as possible."""
+        """Return descriptions that each cover as many warps as possible."""
         for split in (_whole, _by_warp, _by_cta, _one_by_one):
             same: dict[str, _Entry] = {}
             numbers = 0
@@ -223,14 +223,14 @@ class _Group:
         raise _TooManyNumbersError
 
     def _known(self, group: Sequence[WarpTrace]) -> dict[int, Any] | None:
-        """As `_addresses`, found once for each group."""
+        """Call `_addresses` once for each group, and remember the result."""
         key = tuple((w.cta, w.warp) for w in group)
         if key not in self._found:
             self._found[key] = self._addresses(group)
         return self._found[key]
 
     def _addresses(self, group: Sequence[WarpTrace]) -> dict[int, Any] | None:
-        """Addresses by byte offset, or None where one description does not do for several warps."""
+        """Return addresses by byte offset, or None if several warps need different descriptions."""
         executed = group[0].path[self.memory[group[0].path]]
         sources = self.trace.sources
         rows = np.stack([w.rows for w in group])
@@ -257,10 +257,7 @@ class _Group:
         self, rows: NDArray[np.int32], lanes_of: _Lanes, group: Sequence[WarpTrace],
         sources: NDArray[np.int64] | None = None,
     ) -> Any:  # fmt: skip
-        """The form of the addresses in these rows [warps, executions], or of where copies read, if `sources` has that.
-
-        None where several warps need different ones.
-        """
+        """Return the form of the addresses in these rows [warps, executions], or of those in `sources` if given."""
         times = rows.shape[1]
         each_mask = not lanes_of.always_the_same
         if rows.size <= _MOST_ROWS:
@@ -296,47 +293,47 @@ class _Group:
         return expression_of(table[rows], warps, ctas, self.trace.active[rows])
 
     def _expect(self, numbers: int) -> None:
-        """Give up before that many are written out, if there is no room for them."""
+        """Raise _TooManyNumbersError if there is no room for that many numbers, before they are written out."""
         if numbers > self.numbers_left:
             raise _TooManyNumbersError
 
     def _numbers_of(self, rows: Any, sources: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """Addresses of these rows, or sources, 0 in lanes that take no part."""
+        """Return the addresses of these rows, or their sources, with 0 in inactive lanes."""
         return np.where(self.trace.active[rows], (self.trace.addresses if sources is None else sources)[rows], 0)
 
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Which lanes take part in each execution of an instruction, and the memory that they mean, [executions, 32]."""
+    """The active lanes in each execution of an instruction, and the memories that they access, [executions, 32]."""
 
     masks: NDArray[np.bool_]
     spaces: NDArray[np.uint8]
 
     @classmethod
     def plain(cls, times: int) -> _Lanes:
-        """Of so many executions by all lanes."""
+        """Return the lanes of executions in which all lanes are active."""
         return cls(np.ones((times, LANES), np.bool_), np.zeros((times, LANES), np.uint8))
 
     @property
     def always_the_same(self) -> bool:
-        """Whether that is the same in all executions."""
+        """Whether all executions are equal."""
         return bool((self.masks == self.masks[0]).all() and (self.spaces == self.spaces[0]).all())
 
     def written(self, lanes: Any, k: int) -> Any:
-        """Addresses of the k-th execution with what is to be said of its lanes."""
+        """Return the addresses of the k-th execution, with its mask and memories if they are needed."""
         mask, spaces = self.masks[k], self.spaces[k]
         more: dict[str, Any] = {} if mask.all() else {"active": _number(mask)}
         meant = {SPACES[space]: _number(spaces == space) for space in (SHARED, LOCAL, ZEROS) if (spaces == space).any()}
         if meant:
             name, *others = meant
-            # Lanes that take no part mean nothing, which is written as global.
+            # Inactive lanes have no memory, which is written as global.
             alone = not others and not (mask & (spaces == GLOBAL)).any()
             more["space"] = name if alone else meant
         return {"lanes": lanes, **more} if more else lanes
 
 
 def _with_source(value: Any, source: Any, times: int) -> Any:
-    """A form of the addresses that copies write, with that of where they read."""
+    """Combine the form of the addresses that copies write with the form of those that they read."""
     several = [isinstance(v, dict) and "each" in v for v in (value, source)]
     if any(several):
         values, sources = (v["each"] if each else [v] * times for v, each in zip((value, source), several, strict=True))
@@ -345,7 +342,7 @@ def _with_source(value: Any, source: Any, times: int) -> Any:
 
 
 def _numbers(value: Any) -> int:
-    """How much of a file's numbers a form of addresses takes."""
+    """Return how many numbers a form of addresses adds to a file."""
     if isinstance(value, dict):
         return sum(map(_numbers, value.values()))
     if isinstance(value, list):
@@ -375,7 +372,7 @@ def _split(group: Sequence[WarpTrace], keys: list[int]) -> Iterator[list[WarpTra
 
 
 def _products(warps: Sequence[WarpTrace]) -> Iterator[tuple[list[int], list[int]]]:
-    """(CTAs, warps) whose combinations are just these."""
+    """Yield (CTAs, warps) whose combinations are exactly these warps."""
     of_cta: dict[int, list[int]] = {}
     for warp in sorted(warps, key=lambda w: (w.cta, w.warp)):
         of_cta.setdefault(warp.cta, []).append(warp.warp)
@@ -387,7 +384,7 @@ def _products(warps: Sequence[WarpTrace]) -> Iterator[tuple[list[int], list[int]
 
 
 def _selection(numbers: list[int], count: int) -> Any:
-    """Ascending numbers below `count` as the form has them: all, 3, 0-3, or a list of these."""
+    """Return ascending numbers below `count` as in the form: all, 3, 0-3, or a list of these."""
     if len(numbers) == count:
         return "all"
     ranges: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""How many CTAs fit on the SM, and what they take of its registers and of its shared memory."""
+"""The number of CTAs that fit on the SM, and their registers and shared memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 
 def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
-    """How many CTAs of this launch fit on the SM by each limit: warps, CTAs, registers, shared memory.
+    """Return how many CTAs of this launch fit on the SM by each limit: warps, CTAs, registers, shared memory.
 
-    Registers are granted to warps, by each sub-core from its part of them, and shared memory to CTAs, both in
-    the architecture's allocation units.
-    Raises GpuemuError when not even one fits, naming each limit that forbids it.
+    Each sub-core allocates registers to warps from its part of them. The SM allocates shared memory to CTAs. Both use
+    the architecture's allocation units. Raises GpuemuError if not even one CTA fits, with each limit that forbids it.
     """
     launch, sm, shared = trace.launch, arch.sm, arch.shared_memory
     problems = []
@@ -60,7 +59,7 @@ def residency(trace: Trace, arch: Architecture) -> dict[str, int]:
 
 
 def limits_of(launch: Launch, arch: Architecture) -> dict[str, int]:
-    """As `residency`, with 0 for a limit that forbids even one CTA."""
+    """Do the same as `residency`, with 0 for a limit that forbids even one CTA."""
     sm, shared = arch.sm, arch.shared_memory
     warps = launch.warps_per_cta
     bytes_taken = units(launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
@@ -73,7 +72,7 @@ def limits_of(launch: Launch, arch: Architecture) -> dict[str, int]:
 
 
 def _warps_with_registers(launch: Launch, arch: Architecture) -> int:
-    """How many warps the SM has registers for."""
+    """Number of warps for which the SM has registers."""
     registers = units(launch.registers_per_thread * LANES, arch.sm.register_allocation_unit)
     if not registers:
         return arch.sm.max_warps
@@ -81,17 +80,17 @@ def _warps_with_registers(launch: Launch, arch: Architecture) -> int:
 
 
 def units(amount: int, unit: int) -> int:
-    """`amount`, rounded up to whole units."""
+    """Round `amount` up to whole units."""
     return -(-amount // unit) * unit
 
 
 def shared_bytes_taken(trace: Trace, arch: Architecture) -> int:
-    """What a CTA takes of shared memory, with what the driver reserves and in whole allocation units."""
+    """Return the shared memory of a CTA in whole allocation units, including the bytes that the driver reserves."""
     shared = arch.shared_memory
     return units(trace.launch.shared_bytes + shared.reserved_bytes_per_cta, shared.allocation_unit_bytes)
 
 
 def carveout(bytes_wanted: int, arch: Architecture) -> int:
-    """The smallest carveout that is enough for as many CTAs as fit, however many the grid has; in bytes."""
+    """Return the smallest carveout, in bytes, for as many CTAs as fit, whatever the size of the grid."""
     enough = [size for size in arch.shared_memory.carveouts_bytes if size >= bytes_wanted]
     return min(enough, default=bytes_wanted)

@@ -1,4 +1,4 @@
-"""The address table of a trace while it is put together."""
+"""The address table of a trace under construction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuemu.isa.warp import LANES
 
 @dataclass
 class RowTable:
-    """Blocks of rows, and how many there are so far."""
+    """Blocks of rows, and the number of rows so far."""
 
     addresses: list[NDArray[np.int64]] = field(default_factory=list)
     active: list[NDArray[np.bool_]] = field(default_factory=list)
@@ -28,7 +28,7 @@ class RowTable:
         spaces: NDArray[np.uint8],
         sources: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int32]:
-        """Add rows [n, 32]; returns their numbers."""
+        """Add rows [n, 32]; return their numbers."""
         first = self.count
         self.count += len(addresses)
         self.addresses.append(addresses)
@@ -39,7 +39,7 @@ class RowTable:
 
 
 def joined_sources(blocks: Iterable[tuple[int, NDArray[np.int64] | None]]) -> NDArray[np.int64] | None:
-    """The sources of a trace's rows from blocks of so many, -1 in those that have none; None if none has."""
+    """Join blocks of sources to those of all rows, with -1 in blocks without sources; None if no block has any."""
     parts = list(blocks)
     if all(sources is None for _, sources in parts):
         return None

@@ -1,4 +1,4 @@
-"""What the instructions of a trace access of shared memory, and whether that lies in their CTA's part of it."""
+"""The shared-memory accesses of a trace's instructions, and whether they are inside their CTA's allocation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from gpuemu.trace.model import SHARED, Instruction, Trace
 
 @dataclass(frozen=True)
 class SharedAccesses:
-    """All accesses of an instruction: its rows in the trace's addresses, ascending, and of these the lanes, [rows, 32],
-    that mean shared memory; each of `bytes_wide`."""
+    """All shared-memory accesses of an instruction.
+
+    `rows`: its ascending rows in the trace's addresses. `lanes` [rows, 32]: the lanes that access shared memory, each
+    with `bytes_wide` bytes.
+    """
 
     instruction: Instruction
     rows: NDArray[np.int64]
@@ -25,7 +28,7 @@ class SharedAccesses:
 
 
 def shared_accesses(trace: Trace) -> Iterator[SharedAccesses]:
-    """What each instruction asks of shared memory, in the order of the code."""
+    """Yield the shared-memory accesses of each instruction, in code order."""
     memory = np.array([i.accesses_memory for i in trace.code], dtype=np.bool_)
     many = max(1, len(trace.addresses))
     pairs = [np.zeros(0, np.int64)]
@@ -48,7 +51,7 @@ def shared_accesses(trace: Trace) -> Iterator[SharedAccesses]:
 
 
 def beyond_shared_memory(trace: Trace) -> list[Problem]:
-    """The first access of each instruction whose lane leaves the CTA's shared memory."""
+    """Return a problem for the first access of each instruction that leaves the CTA's shared memory."""
     limit = trace.launch.shared_bytes
     problems = []
     for accesses in shared_accesses(trace):

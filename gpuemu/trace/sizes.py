@@ -1,4 +1,4 @@
-"""The launch of a trace, its bytes of shared memory worked out from the numbers of the layout."""
+"""The launch of a trace, with its shared-memory sizes computed from the numbers of the layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RIGHT = "expected a whole number of at least 0, or an expression in names of th
 
 
 def launch_of(form: LaunchForm, layout: Mapping[str, int], refuse: Callable[[Place, str, str], None]) -> Launch:
-    """The launch for these numbers of the layout; `refuse(place, found, right)` hears what is wrong."""
+    """Return the launch for these numbers of the layout; call `refuse(place, found, right)` for each problem."""
     values = form.model_dump()
     for name in SIZES:
         text = values[name]

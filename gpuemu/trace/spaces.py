@@ -1,4 +1,4 @@
-"""The memory that generic addresses mean, as the form of a trace has it: a word, or a mask of lanes for each word."""
+"""The memory that generic addresses mean, in the form of a trace: a word, or a mask of lanes for each word."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPACE_SCHEMA: dict[str, Any] = {
 
 
 def what_is_wrong_with_space(space: Any) -> tuple[str, str] | None:
-    """What was found and what would be right, or None."""
+    """Return the invalid value and a correction, or None."""
     if isinstance(space, dict):
         masks = list(space.values())
         good = all(isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= ALL_LANES for mask in masks)
@@ -43,7 +43,7 @@ def what_is_wrong_with_space(space: Any) -> tuple[str, str] | None:
 
 
 def names_a_space(addresses: Any) -> bool:
-    """Whether a form of addresses says which memory they are in."""
+    """Whether a form of addresses names their memory."""
     return _has("space", addresses)
 
 
@@ -58,7 +58,7 @@ def _has(key: str, addresses: Any) -> bool:
 
 
 def space_numbers(space: Any, count: int) -> NDArray[np.uint8]:
-    """The number of each lane's memory, [count, 32]; lanes without a mask mean global memory."""
+    """Return the number of each lane's memory, [count, 32]; lanes without a mask access global memory."""
     masks = space if isinstance(space, dict) else {space: ALL_LANES}
     lane = np.arange(LANES)
     numbers = sum(SPACES.index(name) * (mask >> lane & 1) for name, mask in masks.items())

@@ -1,13 +1,13 @@
-"""Finds the expression behind lane addresses: what a recorder saw as numbers, people read as a rule.
+"""Find the expression for lane addresses: a recorder saw numbers, and people read a rule.
 
-Addresses of one instruction are a table over CTA, warp, execution and lane. Those of real kernels are almost
-always a base plus a part for each bit of these four numbers, the parts added (rows, columns, paddings, strides)
-or XORed (swizzles). `expression_of` finds that and writes it as the trace form's text:
+The addresses of one instruction are a table over CTA, warp, execution and lane. In real kernels they are almost always
+a base plus a part for each bit of these four numbers. The parts are added (rows, columns, paddings, strides) or XORed
+(swizzles). `expression_of` finds them and writes them as the trace form's text:
 
     512 + 32*(lane % 16) + 16*(lane // 16)
     1024 + 4096*(i % 2) + (16*lane ^ 16*(lane // 8 % 2))
 
-What does not follow the rule in every number is not forced into it: the answer is None.
+If any number does not follow the rule, the result is None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Bit = tuple[str, int]
 NAMES = ("cta", "warp", "i", "lane")
 """The variables, in the order of their terms."""
 LARGEST = 1 << 61
-"""Larger parts of an address have no rule: computing with them would leave 64 bits."""
+"""Limit of the parts of an address: computing with larger ones would exceed 64 bits."""
 MOST_SAMPLES = 64
 """Executions, warps and CTAs from which a rule is guessed; all of them confirm it."""
 
@@ -38,11 +38,11 @@ def expression_of(
     ctas: Sequence[int] | None = None,
     known: NDArray[np.bool_] | None = None,
 ) -> str | None:
-    """The expression in `lane`, `i`, `warp` and `cta` for `table` [warps, executions, 32], or None.
+    """Return an expression in `lane`, `i`, `warp` and `cta` for `table` [warps, executions, 32], or None.
 
-    `warps` and `ctas` are the numbers of the table's warps and of their CTAs, CTA 0 if left out. Only
-    addresses where `known` (of the table's shape, everywhere if left out) are looked at; in the other lanes the
-    expression is defined, but may give any number. It is without a variable that it does not need.
+    `warps` and `ctas` are the numbers of the table's warps and of their CTAs, by default CTA 0. `known` marks the
+    addresses to match, by default all. In the other lanes, the expression is defined but may have any value. The
+    expression contains no variable that it does not need.
     """
     if known is None:
         known = np.ones(table.shape, dtype=np.bool_)
@@ -62,7 +62,7 @@ def expression_of(
 
 
 def _gives(text: str, who: dict[str, NDArray[np.int64]], table: NDArray[np.int64], known: NDArray[np.bool_]) -> bool:
-    """Whether the expression is defined everywhere and right wherever an address is known."""
+    """Whether the expression is defined everywhere, and correct wherever an address is known."""
     try:
         found = compile_expression(text, NAMES, where=("", None, "")).evaluate(who)
     except GpuemuError:
@@ -71,7 +71,7 @@ def _gives(text: str, who: dict[str, NDArray[np.int64]], table: NDArray[np.int64
 
 
 def _some(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these to guess from: all of a few, else those at places that differ in few bits."""
+    """Return which of these numbers to guess from: all if they are few, otherwise some with similar indices."""
     distinct = np.unique(numbers)
     if len(distinct) > MOST_SAMPLES:
         places = {0, 3, 5, 6, 7, len(distinct) - 1, *(1 << k for k in range(len(distinct).bit_length() - 1))}
@@ -101,7 +101,7 @@ def _points(table: NDArray[np.int64], known: NDArray[np.bool_], who: dict[str, N
 
 @dataclass(frozen=True)
 class _Points:
-    """Known addresses and their places: `places` by variable and `values` [points]; `widths` in bits."""
+    """Known addresses and their places: `places` by variable, `values` [points], and `widths` in bits."""
 
     places: dict[str, NDArray[np.int64]]
     values: NDArray[np.int64]
@@ -125,7 +125,7 @@ class _Points:
 
     @cached_property
     def pairs(self) -> dict[Bit, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """For each bit the points that differ in it alone: (numbers with a 0, numbers with a 1)."""
+        """For each bit, the points that differ only in it: (numbers with a 0, numbers with a 1)."""
         keys = np.zeros(len(self.values), dtype=np.int64)
         for position, bit in enumerate(self.bits):
             keys |= self.of(bit) << position
@@ -141,11 +141,11 @@ class _Points:
         return found
 
     def of(self, bit: Bit) -> NDArray[np.int64]:
-        """The bit's value in every place."""
+        """Return the bit's value in every place."""
         return self.places[bit[0]] >> bit[1] & 1
 
     def guesses(self) -> Iterator[str]:
-        """Expressions that give the values at these places, the most readable first."""
+        """Yield expressions that give the values at these places, the most readable first."""
         added: dict[Bit, int] = {}
         unpaired: list[Bit] = []
         mixed: set[Bit] = set()
@@ -166,7 +166,7 @@ class _Points:
             yield from self._with_xor(exclusive, {bit: part for bit, part in added.items() if bit not in exclusive})
 
     def _neighbour(self, bit: Bit, parts: dict[Bit, int]) -> int:
-        """A part for a bit that no two places tell: as its neighbours double, else as two lanes lie apart."""
+        """Return a part for a bit that no two places determine: double its neighbor's, or the distance of two lanes."""
         name, number = bit
         for other, part in parts.items():
             if other[0] == name and part:
@@ -184,7 +184,7 @@ class _Points:
         return int(self.values[first + 1] - self.values[first]) // apart << number
 
     def _with_xor(self, exclusive: set[Bit], added: dict[Bit, int]) -> Iterator[str]:
-        """Expressions whose bits in `exclusive` are joined by XOR, those in `added` by +."""
+        """Yield expressions that join the bits in `exclusive` by XOR and those in `added` by +."""
         rest = self.values.copy()
         with np.errstate(over="ignore"):
             for bit, part in added.items():
@@ -199,7 +199,7 @@ class _Points:
         if not -LARGEST < low <= high < LARGEST:
             return
         span = 1 << (low ^ high).bit_length() if low >= 0 else 1
-        # A base that shares no bits with the rest can stand outside the XOR, where people expect it.
+        # A base that shares no bits with the rest can be outside the XOR, where people expect it.
         for base in dict.fromkeys((low - low % span, low, low - low % (1 << (high - low).bit_length()), 0)):
             if low < base:
                 continue
@@ -221,7 +221,7 @@ class _Points:
                 return
 
     def _added_terms(self, parts: dict[Bit, int]) -> list[str]:
-        """Terms of a sum; bits whose parts double are one number."""
+        """Return the terms of a sum; bits whose parts double form one number."""
         terms = []
         for name in NAMES:
             known = {bit: part for (its, bit), part in parts.items() if its == name}
@@ -239,17 +239,18 @@ class _Points:
         return terms
 
     def _run(self, name: str, bit: int, part: int, doubles: Callable[[int, int], bool]) -> tuple[int, int, int]:
-        """(first bit, last bit, part of the first) of the run of doubling parts that holds `bit`."""
+        """Return (first bit, last bit, part of the first bit) of the run of doubling parts that contains `bit`."""
         first, last = bit, bit
         while last + 1 < self.widths[name] and doubles(last + 1, part << last + 1 - bit):
             last += 1
-        # Below `bit` only bits that are always 0 remain to be taken in, and only all of them make it shorter.
+        # Below `bit` there are only bits that are always 0; taking in all of them shortens the text, taking in some
+        # does not.
         if all((name, b) in self.zero_bits for b in range(bit)) and part % (1 << bit) == 0:
             first, part = 0, part >> bit
         return first, last, part
 
     def _xor_terms(self, parts: dict[Bit, int]) -> list[str]:
-        """Terms of an XOR: bits of a variable that appear shifted by the same distance are one number."""
+        """Return the terms of an XOR; bits of a variable that are shifted by the same distance form one number."""
         places: dict[tuple[str, int], list[int]] = {}
         for (name, bit), part in parts.items():
             for out in range(part.bit_length()):
@@ -270,7 +271,7 @@ class _Points:
         return terms
 
     def _field(self, name: str, first: int, last: int) -> str:
-        """The bits first .. last of a variable as a number."""
+        """Return the bits first .. last of a variable as a number."""
         text = name if first == 0 else f"{name} // {1 << first}"
         if last + 1 < self.widths[name]:
             text = f"{text} % {1 << last + 1 - first}"
@@ -282,7 +283,7 @@ def _times(part: int, text: str) -> str:
 
 
 def _sum(base: int, terms: list[str]) -> str:
-    """base + terms, what is subtracted last; a text never starts with a minus if it can be helped."""
+    """Return base + terms, with subtracted terms last, so that the text does not start with a minus if possible."""
     if base > 0:
         terms = [_number(base), *terms]
     elif base < 0:
@@ -295,5 +296,5 @@ def _sum(base: int, terms: list[str]) -> str:
 
 
 def _number(value: int) -> str:
-    """Places in shared memory as people count them, device addresses in hexadecimal."""
+    """Write offsets in shared memory in decimal and device addresses in hexadecimal."""
     return str(value) if value < 1 << 20 else f"{value:#x}"

@@ -1,4 +1,4 @@
-"""Writes a trace form as YAML that people like to read: fields in order, a block of code, offsets in hex."""
+"""Write a trace form as readable YAML: fields in order, a block of code, offsets in hex."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu.trace.ranges import parse_range
 
 
 def write_form(form: TraceForm) -> str:
-    """The YAML text of a trace; `load_trace` reads it back to the same trace."""
+    """Return the YAML text of a trace, from which `load_trace` reads the same trace."""
     launch = form.launch.model_dump(exclude_defaults=True)
     lines = [
         f"gpuemu_trace: {form.gpuemu_trace}",
@@ -23,7 +23,7 @@ def write_form(form: TraceForm) -> str:
     lines.append(f"launch: {_flow(launch)}")
     if form.layout:
         lines.append(f"layout: {{{', '.join(f'{_word(k)}: {v}' for k, v in form.layout.items())}}}")
-    # Without a number YAML takes the first line's own indentation for the block's.
+    # Without a number, YAML would use the first line's own indentation for the block.
     lines.append("code: |2" if form.code[:1].isspace() else "code: |")
     lines += [f"  {line}".rstrip() for line in form.code.rstrip("\n").split("\n")]
     if form.threads:
@@ -65,7 +65,7 @@ _RESERVED = frozenset(["true", "false", "null"])
 
 
 def _word(text: str) -> str:
-    """A scalar, quoted only where YAML would read it as something else."""
+    """Return a scalar, quoted only if YAML would read it as something else."""
     plain = (
         _PLAIN.fullmatch(text)
         and not text.endswith(" ")
@@ -76,7 +76,7 @@ def _word(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes; what does not print, or would end a line, is escaped."""
+    """Return the text in double quotes, with line ends and nonprintable characters escaped."""
     return '"' + "".join(_escaped(c) for c in text) + '"'
 
 
@@ -89,7 +89,7 @@ def _escaped(character: str) -> str:
 
 
 def _text(file: str, text: str) -> list[str]:
-    """A file's text as a block, the lines as they are; quoted where YAML has no block for it."""
+    """Return a file's text as a block with unchanged lines, or quoted if YAML cannot write it as a block."""
     if not all(c.isprintable() or c in "\t\n" for c in text) or not text.strip():
         return [f"  {_word(file)}: {_quoted(text)}"]
     kept = "+" if text.endswith("\n") else "-"
@@ -98,9 +98,9 @@ def _text(file: str, text: str) -> list[str]:
 
 
 def _flow(value: Any) -> str:
-    """A value in YAML's flow style."""
+    """Return a value in YAML's flow style."""
     if isinstance(value, dict):
-        # The numbers that are no sizes are the masks under `active` and `space`.
+        # Integers that are not sizes are the masks under `active` and `space`.
         words = (
             f"{k}: {v:#010x}" if k in ("active", *SPACES) and isinstance(v, int) else f"{k}: {_item(v)}"
             for k, v in value.items()
@@ -112,13 +112,13 @@ def _flow(value: Any) -> str:
 
 
 def _item(value: Any) -> str:
-    """Inside brackets a comma ends a value, so a text that has one is quoted."""
+    """Return an item in brackets; a text with a comma is quoted, because a comma ends a value there."""
     text = _flow(value)
     return _quoted(value) if isinstance(value, str) and "," in text and not text.startswith('"') else text
 
 
 def _path(value: Any) -> str:
-    """A path; YAML reads a single offset as the number that it is."""
+    """Return a path; YAML reads a single offset as an integer."""
     if isinstance(value, dict):
         return f"{{repeat: {value['repeat']}, path: {_path(value['path'])}}}"
     if isinstance(value, list):

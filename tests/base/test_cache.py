@@ -61,7 +61,7 @@ def test_what_is_damaged_is_thrown_away_said_in_a_line_and_made_anew(
     damage(home)
     assert not cache.is_whole(home)
     assert not home.exists()
-    said = f"{home}: found damaged in the cache of compiled code; it is thrown away, and made anew when it is needed\n"
+    said = f"{home}: damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed.\n"
     assert capsys.readouterr().err == said
     assert cache.is_whole(kept(tmp_path))
 

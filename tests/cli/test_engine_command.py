@@ -92,7 +92,7 @@ def test_damaged_code_is_thrown_away_and_a_run_goes_on_without_waiting(
     (building.folder() / "__pycache__").mkdir(parents=True)
     (building.folder() / "__pycache__" / "outermost.nbc").write_bytes(b"")
     assert building.loop_for("auto", 10 * building.WORTH_LOADING) is None
-    said = f"{building.folder()}: found damaged in the cache of compiled code; it is thrown away, and made anew when it is needed\n"
+    said = f"{building.folder()}: damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed.\n"
     assert capsys.readouterr().err == said
     assert not building.folder().exists()
     assert not building.is_ready()

@@ -102,7 +102,7 @@ def test_a_damaged_one_is_said_in_a_line_and_made_anew(
     assert compilations() == 1
     assert (
         capsys.readouterr().err
-        == f"{file}: found damaged in the cache of compiled code; it is thrown away, and made anew when it is needed\n"
+        == f"{file}: damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed.\n"
     )
     assert compile_cuda("k.cu", "sm_89", compiler) == first
     assert compilations() == 0

@@ -147,7 +147,7 @@ def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
         hits, said = again()
         assert hits == 0
         assert said.count("\n") == 1
-        assert "found damaged in the cache of compiled code; it is thrown away, and made anew when it is needed" in said
+        assert "damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed." in said
         assert again() == (1, "")
 
 

@@ -1,4 +1,4 @@
-"""Traces of Accel-Sim, `.traceg`: what they consist of, their reader and their writer. `FORMAT` is their one door."""
+"""Traces of Accel-Sim, `.traceg`: their format, their reader and their writer. Other code uses only `FORMAT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a .traceg file consists of, for its reader and its writer: the traces of Accel-Sim, versions 4 and 5.
+"""The parts of a .traceg file, for its reader and its writer: traces of Accel-Sim, versions 4 and 5.
 
     -kernel name = scale                        lines `-key = value`, up to the first that begins with #
     -grid dim = (2,1,1)
@@ -13,9 +13,10 @@
     0020 ffffffff 0 EXIT 0 0 0
     #END_TB
 
-An instruction is [its source line] PC MASK ND [R<d>] OPCODE NS [R<s> ...] WIDTH [MODE addresses] IMM: `PC` its byte
-offset, `MASK` the lanes that are active and whose guard holds, `ND` and `NS` how many destination and source registers
-follow, `WIDTH` bytes of a lane or 0 where no memory is accessed, `IMM` a number that DEPBAR has. The modes are below.
+An instruction is [its source line] PC MASK ND [R<d>] OPCODE NS [R<s> ...] WIDTH [MODE addresses] IMM: `PC` is its byte
+offset. `MASK` has the lanes that are active and whose guard is true. `ND` and `NS` are the numbers of destination and
+source registers that follow. `WIDTH` is the bytes per lane, or 0 without a memory access. `IMM` is the number of a
+DEPBAR. The modes are listed below.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ LEAST_BINARY = 70
 """The first binary version whose instructions have 16 bytes."""
 
 EACH, STRIDE, STEPS = range(3)
-"""Modes of addresses: one for each active lane; of lanes that follow one another the first and the distance; the first
-and each further active lane's distance from the one before."""
+"""Modes of addresses.
+
+EACH: one address for each active lane. STRIDE: for consecutive lanes, the first address and the distance. STEPS: the
+first address, and for each further active lane the distance from the previous one.
+"""
 MOST_SOURCES = 5
 RZ = LAST["R"]
 WINDOW_BYTES = 1 << 24
-"""Generic addresses from `shmem base_addr` on, and from `local mem base_addr` on, that mean such memory."""
+"""Size of the windows of generic addresses at `shmem base_addr` and `local mem base_addr`."""
 
 ACCEL_SIM = (
     "an Accel-Sim trace: guards, constants, uniform and special registers are not in it, and nothing waits for them;"

@@ -1,4 +1,4 @@
-"""The header of a .traceg file: lines `-key = value` up to the first that begins with #."""
+"""Read the header of a .traceg file: lines `-key = value` up to the first line that begins with #."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTIONAL = ("shmem base_addr", "local mem base_addr", "accelsim tracer version"
 
 @dataclass(frozen=True)
 class Header:
-    """What the lines before the first `#` say."""
+    """The values of the lines before the first `#`."""
 
     kernel: str
     launch: Launch
@@ -32,7 +32,7 @@ class Header:
 
 
 def read_header(cursor: Cursor) -> tuple[Header, str | None]:
-    """What stands before the first line that begins with #, and that line, None at the end. Raises GpuemuError."""
+    """Read the lines before the first one with #, and return that line, or None at the end. Raises GpuemuError."""
     values: dict[str, tuple[int, str]] = {}
     while (line := cursor.next()) is not None and not line.startswith("#"):
         match = _KEY.match(line.strip())

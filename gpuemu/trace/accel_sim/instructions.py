@@ -1,7 +1,7 @@
-"""Between SASS operands and the registers that a .traceg file has in their place.
+"""Convert SASS operands to the registers in a .traceg file, and back.
 
-`LDS.64 R4, [R2+UR4]` has the destination R4 and the source R2 there; from these it is read back as `LDS.64 R4, [R2]`.
-A `?` stands for an operand that the file has lost and whose place matters.
+`LDS.64 R4, [R2+UR4]` has the destination R4 and the source R2 in the file, from which it is read back as `LDS.64 R4,
+[R2]`. A `?` replaces an operand that the file has lost and whose position matters.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from gpuemu.trace.model import Instruction
 
 LOST = "?"
 _PREDICATE_FIRST = ("SHFL", "ATOM", "ATOMG")
-"""A predicate stands in front of their destination, as in MATCH.ALL: to a tracer that looks at the first operand alone
-they have none, and what they write is the first of their sources."""
+"""Instructions with a predicate before their destination, such as MATCH.ALL.
+
+A tracer that reads only the first operand finds no destination, and lists the register that they write as their first
+source.
+"""
 
 
 def registers_of(instruction: Instruction) -> tuple[int | None, tuple[int, ...]]:
-    """The first general destination register, and the general source registers, the base of an address among them."""
+    """Return the first general destination register, and the general source registers including an address's base."""
     count = destination_count(instruction.opcode, instruction.operands)
     destination = None
     for operand in map(parse_operand, instruction.operands[:count]):
@@ -36,21 +39,21 @@ def registers_of(instruction: Instruction) -> tuple[int | None, tuple[int, ...]]
 
 
 def immediate_of(instruction: Instruction) -> int:
-    """What a DEPBAR has: the groups of copies that may still be under way. 0 of all else."""
+    """Return the groups of copies that a DEPBAR allows to be pending; 0 for other instructions."""
     if instruction.operation.kind is not Kind.COUNTER_WAIT or len(instruction.operands) < 2:
         return 0
     return parse_integer(instruction.operands[1]) or 0
 
 
 def bytes_of(instruction: Instruction) -> int:
-    """Bytes at each lane's address, 0 of an instruction that accesses no memory. LDSM and STSM: those of a row."""
+    """Return the bytes at each lane's address; 0 without a memory access, and the bytes of a row for LDSM and STSM."""
     if not instruction.accesses_memory:
         return 0
     return 16 if instruction.operation.matrices else instruction.operation.width_bits // 8
 
 
 def operands_of(opcode: str, destination: int | None, sources: Sequence[int], immediate: int) -> tuple[str, ...]:
-    """Operands that name these registers where the instruction has them. Raises UnknownOpcodeError."""
+    """Return operands that name these registers in the instruction's positions. Raises UnknownOpcodeError."""
     operation, parsed = describe(opcode), parse_opcode(opcode)
     mnemonic = parsed.mnemonic
     predicate_first = mnemonic in _PREDICATE_FIRST or (mnemonic == "MATCH" and parsed.has("ALL"))
@@ -84,7 +87,7 @@ def operands_of(opcode: str, destination: int | None, sources: Sequence[int], im
 
 
 def _access(opcode: str, destination: int | None, sources: Sequence[int]) -> tuple[str, ...]:
-    """Of an instruction that accesses memory: the base of the address is the first source, data come behind it."""
+    """Return the operands of a memory instruction: the first sources form the address, and the data follow."""
     operation, parsed = describe(opcode), parse_opcode(opcode)
     modifiers = parsed.modifiers
     if not operation.store and not operation.atomic:
@@ -98,7 +101,7 @@ def _access(opcode: str, destination: int | None, sources: Sequence[int]) -> tup
 
 
 def _address(registers: Sequence[int | None], modifiers: Sequence[str]) -> str:
-    """`[R2.64]`: .E says that an address has 64 bits, and then it is in a pair."""
+    """Return an address such as `[R2.64]`; with .E it has 64 bits, so it is in a register pair."""
     there = [number for number in registers if number is not None]
     wide = "E" in modifiers and len(there) == 1 and there[0] % 2 == 0
     return f"[{'+'.join(map(_name, there)) or LOST}{'.64' * wide}]"

@@ -1,8 +1,6 @@
-"""Reads a kernelslist.g: which .traceg files an application's kernels have, in the order of their launches.
+"""Read a kernelslist.g: the .traceg files of an application's kernels, in the order of their launches.
 
-MemcpyHtoD,0x00007f5a60000000,4096
-kernel-1.traceg
-kernel-2.traceg.xz
+MemcpyHtoD,0x00007f5a60000000,4096 kernel-1.traceg kernel-2.traceg.xz
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ _COPY = re.compile(r"MemcpyHtoD,0x[0-9a-fA-F]{1,16},[0-9]{1,19}\Z", re.ASCII)
 
 
 def listed(path: Path, label: str, kernel: str | None) -> tuple[Path, str]:
-    """The file of one kernel of a list, and what messages call it.
+    """Return the file of one kernel of a list, and its name in messages.
 
-    `kernel` is its file's name, with or without `.traceg`, or the kernel's own name where one alone has that; it may be
-    left out of a list with one kernel. Raises GpuemuError.
+    `kernel`: the file's name, with or without `.traceg`, or the kernel's own name if it is unique. It is optional for a
+    list with one kernel. Raises GpuemuError.
     """
     files = _files(path, label)
     if kernel is None and len(files) == 1:
@@ -49,7 +47,7 @@ def listed(path: Path, label: str, kernel: str | None) -> tuple[Path, str]:
 
 
 def _files(path: Path, label: str) -> list[tuple[int, str]]:
-    """Line and name of the files in a list."""
+    """Return the line and name of each file in a list."""
     found: list[tuple[int, str]] = []
     for number, line in numbered_lines(path, label):
         text = line.strip()
@@ -68,7 +66,7 @@ def _files(path: Path, label: str) -> list[tuple[int, str]]:
 
 
 def _file(path: Path, label: str, number: int, name: str) -> tuple[Path, str]:
-    """The file, packed where that alone is there; names are relative to the list."""
+    """Return the file, or its packed or plain version if only that exists; names are relative to the list."""
     for there in (name, name + PACKED if not name.endswith(PACKED) else name.removesuffix(PACKED)):
         if resources.is_file(path.parent / there):
             return path.parent / there, os.path.join(os.path.dirname(label), there)

@@ -1,8 +1,8 @@
-"""Reads a .traceg file, plain or as .xz, as a trace. What such a file is stands in `form`.
+"""Read a .traceg file, plain or .xz, as a trace. The module `form` describes the format.
 
-Its lines are read one after the other and the first that is wrong is refused. Each instruction is taken apart where it
-stands for the first time; code that no warp executed is not there, and one NOP fills each such gap, so that what jumps
-over it is seen to jump.
+The reader goes through the file line by line and refuses the first wrong line. It parses each instruction once, at its
+first occurrence. The file lacks code that no warp executed. One NOP fills each such gap, so that a jump over it remains
+a jump.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from gpuemu.trace.ranges import MAX_CTAS
 from gpuemu.trace.shared_window import beyond_shared_memory, shared_accesses
 
 UNNAMED = "(source)"
-"""The source file, of which a trace has the line numbers alone."""
+"""Name of the source file, because a trace has only its line numbers."""
 _MOST_KNOWN = 1 << 16
-"""Texts of accesses kept to be found again."""
+"""Maximum number of access texts that are remembered to be found again."""
 _MOST_KEPT = 63
-"""Groups of copies that a DEPBAR may leave under way."""
+"""Maximum number of groups of copies that a DEPBAR may leave pending."""
 _TRIPLE = re.compile(r"([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\Z", re.ASCII)
 
 
 def read_traceg(path: Path, name: str) -> Trace:
-    """The trace in a file, which messages call `name`. Raises GpuemuError with the line that is wrong."""
+    """Read the trace in a file, which messages call `name`. Raises GpuemuError with the wrong line."""
     return _Reader(path, name).trace()
 
 
 @dataclass
 class _Code:
-    """An instruction as it stood for the first time, `static` its words without addresses."""
+    """An instruction as it first occurred; `static` are its words without addresses."""
 
     static: tuple[str, ...]
     instruction: Instruction
     accesses: bool
     line: int
     off: int = 0
-    """Lanes, of all executions, in which it did not take place."""
+    """Lanes, over all executions, that did not take part."""
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Reader:
         return self._made()
 
     def _expected(self, form: str) -> str:
-        """The next line; `form` describes its format."""
+        """Return the next line; `form` describes its format."""
         line = self._cursor.next()
         if line is None:
             self._cursor.refuse("", "the end of the file", f"expected {form} here")
@@ -109,7 +109,7 @@ class _Reader:
         return text.strip()
 
     def _cta(self, ctas: dict[int, int]) -> None:
-        """From behind #BEGIN_TB as far as #END_TB."""
+        """Read the lines after #BEGIN_TB up to #END_TB."""
         launch = self._header.launch
         text = self._value(self._expected("thread block = 0,0,0"), "thread block", "thread block = 0,0,0")
         match = _TRIPLE.match(text)
@@ -145,7 +145,7 @@ class _Reader:
                 self._cursor.refuse("", f"thread block {x},{y},{z} lacks warp {warp}", "List every warp of the block")
 
     def _warp(self, warp: _Warp, count: int) -> _Warp:
-        """The `count` instruction lines of a warp."""
+        """Read the `count` instruction lines of a warp."""
         threads = min(LANES, self._header.launch.threads_per_cta - LANES * warp.warp)
         full = (1 << threads) - 1
         all_lanes, leading, known = f"{full:08x}", int(self._header.has_lines), self._known
@@ -179,7 +179,7 @@ class _Reader:
         self._cursor.refuse("MASK", mask, f"expected a mask of lanes that have one of the warp's {threads} threads")
 
     def _instruction(self, pc: str, mask: str, rest: str, source: str, full: int) -> tuple[int, int]:
-        """(number of the instruction, its address row or -1) of a line that was not known."""
+        """Return (number of the instruction, its address row or -1) for a line that was not known."""
         if source and not (WHOLE.match(source) and len(source) < 10):
             self._cursor.refuse(
                 "source line", shown(source), "expected a line number, because the header has enable lineinfo = 1"
@@ -233,7 +233,7 @@ class _Reader:
         return number
 
     def _row(self, number: int, addresses: list[int], mask: int) -> int:
-        """The row of an access to `addresses`, one for each lane of the mask."""
+        """Return the row of an access to `addresses`, one for each lane of the mask."""
         row = len(self._active)
         if row >= MAX_ROWS:
             self._cursor.refuse("", f"more than {MAX_ROWS} accesses with different addresses", "Record fewer CTAs")
@@ -248,9 +248,10 @@ class _Reader:
         return row
 
     def _placed(self) -> tuple[NDArray[np.int64], NDArray[np.uint8] | None]:
-        """The addresses of all rows as the instructions that name their memory have them, and the memory meant.
+        """Return all addresses as instructions that name their memory have them, and the memory of each lane.
 
-        Those of shared and of local memory may stand as offsets, or as generic addresses. Of a copy they are made up.
+        Addresses of shared and local memory may be offsets or generic addresses in the file. The addresses of a copy
+        are made up.
         """
         shared, local = self._header.shared_base, self._header.local_base
         addresses = np.array(self._addresses, dtype=np.int64).reshape(-1, LANES)
@@ -309,10 +310,10 @@ class _Reader:
 
 
 def _in_shared_memory(trace: Trace) -> Trace:
-    """The trace, its shared addresses counted from what the driver leaves of the CTA's shared memory.
+    """Count the trace's shared addresses from the first byte that the driver leaves to the kernel.
 
-    Where the driver reserves bytes, the kernel's own begin behind them, and the tracer counts from the first.
-    Raises GpuemuError for addresses beyond the CTA's shared memory.
+    The kernel's shared memory begins after the bytes that the driver reserves, but the tracer counts from the first
+    byte. Raises GpuemuError for addresses beyond the CTA's shared memory.
     """
     problems = beyond_shared_memory(trace)
     if problems and resources.find("configs", trace.arch) is not None:

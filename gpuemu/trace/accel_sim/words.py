@@ -1,4 +1,4 @@
-"""The words of a .traceg file: their forms, where a reader stands in the file, and what it says of a wrong one."""
+"""The words of a .traceg file: their formats, the reader's position in the file, and the errors for wrong words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPCODE = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 
 
 class Cursor:
-    """Where a reader stands in a file that messages call `name`: at line `at`, 0 before the first."""
+    """The position of a reader in a file that messages call `name`: line `at`, or 0 before the first line."""
 
     def __init__(self, name: str, lines: Iterator[tuple[int, str]]):
         self.name = name
@@ -30,7 +30,7 @@ class Cursor:
         self._lines = lines
 
     def next(self) -> str | None:
-        """The next line that is not blank; None at the end."""
+        """Return the next line that is not blank, or None at the end."""
         found = next(self._lines, None)
         if found is None:
             return None
@@ -42,14 +42,14 @@ class Cursor:
 
 
 def shown(text: str) -> str:
-    """Of a text as much as a message has room for."""
+    """Return as much of a text as a message has room for."""
     printable = "".join(c if c.isprintable() else "?" for c in text.strip())
     return f"'{printable[:60]}{'...' * (len(printable) > 60)}'"
 
 
 @dataclass
 class Words:
-    """The words of an instruction line from ND on, taken one by one."""
+    """The words of an instruction line from ND on, read one by one."""
 
     words: list[str]
     cursor: Cursor
@@ -65,7 +65,7 @@ class Words:
         return word
 
     def registers(self, name: str, most: int) -> list[int]:
-        """A number of registers, and these."""
+        """Read a number of registers, and then the registers."""
         right = f"expected the number of registers, 0 to {most}, and then the registers"
         count = int(self.next(name, WHOLE, right))
         if count > most:
@@ -79,7 +79,7 @@ class Words:
         return found
 
     def addresses(self, mask: int) -> list[int]:
-        """The addresses of the mask's lanes, in the order of lanes."""
+        """Read the addresses of the mask's lanes, in lane order."""
         mode = int(self.next("MODE", WHOLE, "expected 0, 1 or 2"))
         count, first_lane = mask.bit_count(), (mask & -mask).bit_length() - 1
         found: list[int] = []
@@ -109,7 +109,7 @@ class Words:
         return int(self.next(mode, HEX, "expected a base such as 0x00007f0000000000"), 16)
 
     def end(self) -> None:
-        """Refuse what stands behind the line's end."""
+        """Refuse words after the end of the line."""
         if self.at < len(self.words):
             found = " ".join(self.words[self.at :])
             self.cursor.refuse("", f"{shown(found)} after IMM", "expected the end of the line")

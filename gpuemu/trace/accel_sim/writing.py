@@ -1,8 +1,9 @@
-"""Writes a trace in the form of Accel-Sim's tracer, plain or as .xz: what such a file is stands in `form`.
+"""Write a trace in the format of Accel-Sim's tracer, plain or .xz; the module `form` describes the format.
 
-The same trace gives the same bytes. What the form has no room for is lost: control words, guards, all but general
-registers, immediates. A trace does not know the mask of an instruction that accesses no memory, which is written as all
-threads of the warp, nor where an asynchronous copy reads, which is made up (`made_up` says so).
+The same trace gives the same bytes. The format has no room for control words, guards, immediates, and registers other
+than general ones, which are lost. A trace does not know the mask of an instruction that accesses no memory, which is
+written as all threads of the warp. A trace may not know where an asynchronous copy reads, and then that is made up;
+`made_up` reports it.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from gpuemu.trace.accel_sim.instructions import bytes_of, immediate_of, register
 from gpuemu.trace.model import GLOBAL, LOCAL, SHARED, Instruction, Trace
 
 _WINDOWS_APART = 1 << 32
-"""More than a window has bytes."""
+"""Distance between windows, larger than a window."""
 _FIRST_WINDOW = 0x7F00_0000_0000
 _COPIED_FROM = 0x7E00_0000_0000
-"""Where asynchronous copies are taken to read: each access a piece of its own."""
+"""Assumed source of asynchronous copies: each access reads a piece of memory of its own."""
 _MOST_STRIDE = (1 << 31) - 1
-"""A reader may keep a stride in 32 bits."""
+"""Maximum stride, because a reader may store it in 32 bits."""
 _BATCH = 1 << 12
 _MOST_KNOWN = 1 << 16
-"""Lines of accesses kept to be written again."""
+"""Maximum number of access lines that are remembered to be written again."""
 
 
 def write_traceg(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace to a file, as .xz where its name ends so, in one step. Raises GpuemuError and OSError."""
+    """Write a trace to a file in one step, as .xz if its name ends so. Raises GpuemuError and OSError."""
     total = 0
     with whole_file(path) as raw:
         packed = os.fspath(path).endswith(PACKED)
@@ -52,14 +53,14 @@ def write_traceg(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def made_up(trace: Trace) -> str:
-    """What stands in the file for things that the trace does not know, as a sentence; "" if nothing does."""
+    """Return a sentence about the values in the file that the trace does not know, or ""."""
     copies = any(i.operation.row is Row.COPY for i in trace.code)
     told = "asynchronous copies (LDGSTS) have no shared address in such a file, and the trace has no global one: it is"
     return f"{told} written as if each read a piece of memory of its own, without gaps" if copies else ""
 
 
 def _pieces(lines: Iterator[str]) -> Iterator[bytes]:
-    """Lines joined, some thousand at a time."""
+    """Join lines, some thousand at a time."""
     batch: list[str] = []
     for line in lines:
         batch.append(line)
@@ -70,7 +71,7 @@ def _pieces(lines: Iterator[str]) -> Iterator[bytes]:
 
 
 def traceg_lines(trace: Trace, file: str) -> Iterator[str]:
-    """The lines of a trace, without their ends; `file` is what messages call it. Raises GpuemuError."""
+    """Yield the lines of a trace, without their ends; messages call the file `file`. Raises GpuemuError."""
     binary = re.match(r"sm_(\d{2,3})[a-z]?\Z", trace.arch)
     if binary is None or int(binary[1]) < LEAST_BINARY:
         right = f"expected a trace of code for sm_{LEAST_BINARY} or newer"
@@ -98,7 +99,7 @@ def _extent(sizes: tuple[int, int, int]) -> str:
 
 
 def _windows(trace: Trace) -> dict[int, int]:
-    """Where the generic addresses of shared and local memory begin, clear of those that mean global memory."""
+    """Choose the windows of shared and local memory in generic addresses, apart from the global addresses."""
     taken: set[int] = set()
     if trace.spaces is not None:
         of_global = trace.addresses[trace.active & (trace.spaces == GLOBAL)]
@@ -139,13 +140,13 @@ def _ctas(trace: Trace, bases: dict[int, int], has_lines: bool) -> Iterator[str]
 
 
 def _before(instruction: Instruction, has_lines: bool) -> str:
-    """What stands before the mask. Of inlined code the line is that of the outermost call, in the kernel's own file."""
+    """Return the words before the mask. For inlined code, the line is that of the outermost call."""
     line = f"{instruction.source[-1][1] if instruction.source else 0} " if has_lines else ""
     return f"{line}{instruction.offset:04x}"
 
 
 def _behind(instruction: Instruction, width: int) -> str:
-    """What stands behind the mask as far as the addresses: to the end where there are none."""
+    """Return the words between the mask and the addresses, or to the end of a line without addresses."""
     destination, sources = registers_of(instruction)
     words: list[object] = ["0"] if destination is None else ["1", f"R{destination}"]
     words += [instruction.opcode, len(sources), *(f"R{source}" for source in sources), width]
@@ -155,7 +156,7 @@ def _behind(instruction: Instruction, width: int) -> str:
 
 
 def _access(trace: Trace, index: int, row: int, behind: str, bases: dict[int, int]) -> str:
-    """Mask, registers and addresses of an access."""
+    """Return the mask, registers and addresses of an access."""
     instruction, active = trace.code[index], trace.active[row]
     mask = int(active @ (np.int64(1) << np.arange(LANES, dtype=np.int64)))
     addresses = trace.addresses[row].tolist()
@@ -168,9 +169,9 @@ def _access(trace: Trace, index: int, row: int, behind: str, bases: dict[int, in
 
 
 def _form(addresses: list[int], active: NDArray[np.bool_]) -> str:
-    """Mode and addresses: a base and a stride where that is all, else each.
+    """Return the mode and addresses: a base and a stride if possible, otherwise each address.
 
-    Never the mode of differences: it is known to be misread.
+    The mode of differences is never used, because some readers misread it.
     """
     lanes = np.flatnonzero(active).tolist()
     if len(lanes) > 1 and lanes[-1] - lanes[0] == len(lanes) - 1:
