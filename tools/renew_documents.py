@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from validation import launches, score  # noqa: E402
+from validation.suite import mean_error  # noqa: E402
 
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -107,7 +108,7 @@ def accuracy() -> str:
         ("Shared-memory wavefronts and bank conflicts", f"H200, H100: {patterns:,} access patterns", "all equal"),
         ("Tensor-core results", "H200: sampled operands", "bit-identical"),
         ("Cycles of one SM in steady state", f"H200: {len(held_out)} held-out kernels",
-         f"mean error {score.mean_error(held_out):.1%}"),
+         f"mean error {mean_error(held_out):.1%}"),
         (f"Cycles of short launches, {' / '.join(scored)} caches", f"H200: {counts} held-out launches",
          f"mean error {errors}"),
         ("Cycles of whole grids", f"H100: {grids} held-out grids", f"median error {grid_median}%"),

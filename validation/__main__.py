@@ -3,279 +3,215 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-WHICH = ("all", "held-out", "fit", "judged")
+Option = tuple[tuple[str, ...], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: the module whose `main(options)` runs it, its help, and its options or, for `sequences`, its steps.
+
+    The module is imported only when the command runs: a machine that only measures has CuPy and NumPy alone.
+    `parts` are flags such as --held-out, of which one may be given.
+    """
+
+    module: str
+    help: str
+    options: tuple[Option, ...] = ()
+    parts: tuple[str, ...] = ()
+    steps: Mapping[str, tuple[str, tuple[Option, ...]]] | None = None
+
+
+def option(*names: str, **settings: Any) -> Option:
+    """An option of a command, as argparse takes it."""
+    return names, settings
+
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+DATA_HELP = "a folder of validation/data, or the path of one"
+H200, H100 = (option("--gpu", default=gpu, help=DATA_HELP) for gpu in ("h200", "h100"))
+OWN_ARCH = option("--arch", help="an architecture's name or file; by default the GPU's own")
+SM_90 = option("--arch", default="sm_90", help="an architecture's name or file")
+SOME_ARCH = option("--arch", action="append", choices=ARCHITECTURES, help="only this one; may be repeated")
+ALL_CORES = option("--jobs", type=int, help="processes; by default as many as cores")
+TWO = option("--jobs", type=int, help="processes; by default two")
+FAMILY = option("--family", default="", help="only families whose names begin so")
+LIMIT = option("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
+WORST = option("--worst", type=int, default=10, help="launches with the largest errors to list")
+OUTPUT = option("-o", "--output", type=Path, required=True, help="where to write it")
+SEQUENCES = option("file", type=Path, help="YAML, such as validation/sequences/turns.yaml")
+ENCODINGS = option("--gpu", default="h200", help="the data folder whose machine code teaches the encodings")
+BUILT = option("folder", type=Path, help="the folder that `build` wrote")
+PARTS = ("all", "held-out", "fit")
+
+COMMANDS = {
+    "build": Command(
+        "build", "compile the corpus for an architecture; no GPU needed",
+        (option("--arch", required=True, help="such as sm_90"), OUTPUT, option("--jobs", type=int)),
+    ),
+    "measure": Command(
+        "measure", "measure the corpus on this machine's GPU; CuPy and NumPy suffice",
+        (
+            option("--code", type=Path, help="a folder that `build` wrote; without it the corpus is compiled here"),
+            option("-o", "--output", type=Path, help="where to write; by default validation/data/<gpu>"),
+            option("--no-profiler", action="store_true", help="leave the profiler's counters out"),
+            option("--profiler-seconds", type=float, default=240.0, help="at most this long for the counters"),
+        ),
+    ),
+    "fit": Command(
+        "fitting", "fit an architecture file to recorded microbenchmarks; no GPU needed",
+        (
+            option("--gpu", required=True, help=DATA_HELP),
+            option("--base", type=Path, required=True, help="the architecture file whose values are replaced"),
+            option("-o", "--output", type=Path, required=True, help="where the fitted file goes; may be the base"),
+            ALL_CORES,
+        ),
+    ),
+    "score": Command(
+        "score", "replay recorded kernels on the emulator and compare; no GPU needed",
+        (
+            H200, OWN_ARCH, ALL_CORES, FAMILY, LIMIT, WORST,
+            option("-o", "--output", type=Path, help="also write every kernel's figures, as CSV"),
+        ), (*PARTS, "judged"),
+    ),
+    "launches": Command(
+        "launches", "replay whole launches of recorded kernels, warm or flushed, and compare; no GPU needed",
+        (
+            H200, OWN_ARCH, ALL_CORES, FAMILY, LIMIT, WORST,
+            option("--caches", choices=("warm", "flushed"), default="warm", help="as they were measured"),
+        ), (*PARTS, "judged"),
+    ),
+    "grids": Command(
+        "grids.score", "estimate whole grids that were measured, and compare; no GPU needed",
+        (
+            H100, SM_90, TWO, FAMILY, WORST,
+            option("--chip", help="the chip that was measured; by default the folder's name"),
+        ), PARTS,
+    ),
+    "hopper": Command(
+        "hopper.score", "emulate measured launches of Hopper's asynchronous units, and compare; no GPU needed",
+        (H100, SM_90, TWO, FAMILY, WORST), PARTS,
+    ),
+    "continuity": Command(
+        "continuity", "check that a faster chip is no slower, nor a larger grid faster; no GPU needed",
+        (
+            option("--chip", default="H200", help="a chip of sm_90"),
+            option("--kernel", help="only this kernel of continuity.cu"),
+            option("--value", help="only this value of the chip, or `grid`"),
+            option("--steps", type=int, default=40, help="steps of each value"), TWO,
+        ),
+    ),
+    "published": Command(
+        "published", "compare the architecture files with published figures; no GPU needed",
+        (
+            SOME_ARCH,
+            option("--markdown", metavar="FOLDER", type=Path, help="write the pages there, published.md first"),
+        ),
+    ),
+    "coverage": Command(
+        "coverage", "count how often figures that others measured lie in the range of --sure; no GPU needed",
+        (
+            SOME_ARCH,
+            option("--outside", action="store_true", help="and a line for each figure that lies outside"),
+            option("--move", action="store_true", help="move values if a figure lies outside without: minutes"),
+        ),
+    ),
+    "accelsim": Command(
+        "accelsim", "run Accel-Sim's microbenchmarks beside hardware and Accel-Sim; needs nvcc, no GPU",
+        (
+            option("--chip", action="append", choices=("A100", "H200", "H200 here"), help="only this one"),
+            option("--kernel", action="append", help="only this one; may be repeated"),
+            option("--sure", action="store_true", help="and the range of the cycles: minutes"),
+        ),
+    ),
+    "flopbench": Command(
+        "flopbench.score", "run HeCBench's programs beside an RTX 3080; needs nvcc, no GPU",
+        (
+            option("sources", type=Path, help="a checkout of gpuFLOPBench: src/, cuda-profiling/"),
+            option("--data", type=Path, help="the measured launches; by default a file of the sources"),
+            option("--only", default="", help="only programs with this in their names"),
+            option("--build", type=Path, help="where compiled programs are kept; without it they are not"),
+            option("--compiler", default="nvcc", help="nvcc, or with --cuda a clang++"),
+            option("--cuda", type=Path, help="the toolkit of clang++, which compiled the measured programs"),
+            option("--table", action="store_true", help="also print the table of a page"),
+            option("--jobs", type=int, default=1, help="programs at a time"),
+            option("--longest", type=float, default=5000.0, help="most microseconds of a launch on the GPU"),
+            option("--seconds", type=int, default=60, help="for the launches of a program; later ones are sampled"),
+        ),
+    ),
+    "ladders": Command(
+        "ladders", "run others' kernels that became faster step by step; needs nvcc and their sources, no GPU",
+        (
+            option("sources", type=Path, nargs="?", help="a folder with a checkout of each repository"),
+            option("--file", type=Path, help="other ladders, in the form of published/ladders.yaml"),
+            option("--ladder", action="append", help="only this one; may be repeated"),
+            option("--step", action="append", help="only steps of this name; may be repeated"),
+            option("--list", action="store_true", help="names and sources"),
+        ),
+    ),
+    "saved_clocks": Command(
+        "saved_clocks", "compare saved clock values with the cycles of the replay; no GPU needed",
+        (H200, SM_90, option("--names", default="lat_", help="the beginning of the kernels' names")),
+    ),
+    "report": Command(
+        "report", "score everything and draw it; no GPU needed",
+        (
+            H200, OWN_ARCH, ALL_CORES,
+            option("--scores", type=Path, help="figures that `score -o` wrote, instead of scoring again"),
+            option("-o", "--output", type=Path, help="where to write; by default validation/report/<gpu>"),
+        ),
+    ),
+    "verify": Command(
+        "verify", "compare the committed scores with measurements, split, replays and fit; no GPU needed",
+        (
+            H200, OWN_ARCH, ALL_CORES,
+            option("--all", action="store_true", help="replay every kernel and repeat every search, not a sample"),
+            option("--scores", type=Path, help="the figures to verify; by default validation/report/<gpu>/scores.csv"),
+        ),
+    ),
+    "sequences": Command(
+        "sequences.command", "time hand-assembled sequences, on a GPU and emulated",
+        steps={
+            "emulate": ("print the clocks that the emulator gives; no GPU needed", (SEQUENCES, ENCODINGS, SM_90)),
+            "build": ("assemble a file's sequences into a folder; no GPU needed", (SEQUENCES, ENCODINGS, OUTPUT)),
+            "run": ("launch a built folder on this machine's GPU; CuPy and NumPy suffice", (BUILT,)),
+            "compare": ("print a run folder's clocks beside emulated ones; no GPU needed", (BUILT, SM_90)),
+        },
+    ),
+}  # fmt: skip
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("build", help="compile the corpus for an architecture; no GPU needed")
-    build.add_argument("--arch", required=True, help="such as sm_90")
-    build.add_argument("-o", "--output", type=Path, required=True)
-    build.add_argument("--jobs", type=int)
-    measure = commands.add_parser("measure", help="measure the corpus on this machine's GPU; CuPy and NumPy suffice")
-    measure.add_argument("--code", type=Path, help="a folder that `build` wrote; compiled anew without it")
-    measure.add_argument("-o", "--output", type=Path, help="where to; by default validation/data/<gpu>")
-    measure.add_argument("--no-profiler", action="store_true", help="leave the profiler's counters out")
-    measure.add_argument("--profiler-seconds", type=float, default=240.0, help="at most this long for the counters")
-    fit = commands.add_parser("fit", help="fit an architecture file to recorded microbenchmarks; no GPU needed")
-    fit.add_argument("--gpu", required=True, help="a folder of validation/data, or the path of one")
-    fit.add_argument("--base", type=Path, required=True, help="the architecture file whose values are replaced")
-    fit.add_argument("-o", "--output", type=Path, required=True, help="where the fitted file goes; may be the base")
-    fit.add_argument("--jobs", type=int, help="processes; by default as many as cores")
-    score = commands.add_parser("score", help="replay recorded kernels on the emulator and compare; no GPU needed")
-    report = commands.add_parser("report", help="score everything and draw it; no GPU needed")
-    verify = commands.add_parser(
-        "verify", help="compare the committed scores with measurements, split, replays and fit; no GPU needed"
-    )
-    for command in (score, report, verify):
-        command.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
-        command.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
-        command.add_argument("--jobs", type=int, help="processes; by default as many as cores")
-    launches = commands.add_parser(
-        "launches", help="replay whole launches of recorded kernels, warm or flushed, and compare; no GPU needed"
-    )
-    launches.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
-    launches.add_argument("--arch", help="an architecture's name or file; by default the GPU's own")
-    launches.add_argument("--jobs", type=int, help="processes; by default as many as cores")
-    launches.add_argument("--caches", choices=("warm", "flushed"), default="warm", help="as they were measured")
-    grids = commands.add_parser("grids", help="estimate whole grids that were measured, and compare; no GPU needed")
-    grids.add_argument("--gpu", default="h100", help="a folder of validation/data, or the path of one")
-    grids.add_argument("--arch", default="sm_90", help="an architecture's name or file")
-    grids.add_argument("--chip", help="the chip that was measured; by default that of the folder's name")
-    grids.add_argument("--jobs", type=int, help="processes; two without")
-    grids.add_argument("--family", default="", help="only families that begin so")
-    grids.add_argument("--worst", type=int, default=10)
-    hopper = commands.add_parser(
-        "hopper", help="emulate launches of Hopper's asynchronous units that were measured, and compare; no GPU needed"
-    )
-    hopper.add_argument("--gpu", default="h100", help="a folder of validation/data, or the path of one")
-    hopper.add_argument("--arch", default="sm_90", help="an architecture's name or file")
-    hopper.add_argument("--jobs", type=int, help="processes; two without")
-    hopper.add_argument("--family", default="", help="only families that begin so")
-    hopper.add_argument("--worst", type=int, default=10)
-    continuity = commands.add_parser(
-        "continuity", help="check that a faster chip is no slower, nor a larger grid faster; no GPU needed"
-    )
-    continuity.add_argument("--chip", default="H200", help="a chip of sm_90")
-    continuity.add_argument("--kernel", help="only this one of continuity.cu")
-    continuity.add_argument("--value", help="only this value of the chip, or `grid`")
-    continuity.add_argument("--steps", type=int, default=40, help="steps of each value")
-    continuity.add_argument("--jobs", type=int, help="processes; two without")
-    for command in (grids, hopper):
-        part = command.add_mutually_exclusive_group()
-        for which in ("all", "held-out", "fit"):
+    for name, command in COMMANDS.items():
+        made = commands.add_parser(name, help=command.help, description=command.help)
+        _add(made, command.options)
+        part = made.add_mutually_exclusive_group() if command.parts else made
+        for which in command.parts:
             part.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
-    score.add_argument("--worst", type=int, default=10)
-    launches.add_argument("--worst", type=int, default=10)
-    for command in (score, launches):
-        chosen = command.add_mutually_exclusive_group()
-        for which in WHICH:
-            chosen.add_argument(f"--{which}", dest="which", action="store_const", const=which, default="all")
-        command.add_argument("--family", default="", help="only families that begin so")
-        command.add_argument("--limit", type=int, default=0, help="at most this many kernels, spread over the list")
-    score.add_argument("-o", "--output", type=Path, help="also write every kernel's figures, as CSV")
-    verify.add_argument("--all", action="store_true", help="replay every kernel and repeat every search, not a sample")
-    verify.add_argument(
-        "--scores", type=Path, help="the figures to verify; by default validation/report/<gpu>/scores.csv"
-    )
-    report.add_argument("--scores", type=Path, help="figures that `score -o` wrote, instead of scoring anew")
-    report.add_argument("-o", "--output", type=Path, help="where to; by default validation/report/<gpu>")
-    _add_sequences(commands.add_parser("sequences", help="time hand-assembled sequences, on a GPU and emulated"))
+        if command.steps:
+            steps = made.add_subparsers(dest="step", required=True)
+            for step, (about, options) in command.steps.items():
+                _add(steps.add_parser(step, help=about, description=about), options)
     return parser
 
 
-def _add_sequences(parser: argparse.ArgumentParser) -> None:
-    steps = parser.add_subparsers(dest="step", required=True)
-    emulate = steps.add_parser("emulate", help="print the clocks that the emulator gives; no GPU needed")
-    build = steps.add_parser("build", help="assemble a file's sequences into a folder; no GPU needed")
-    run = steps.add_parser("run", help="launch a built folder on this machine's GPU; CuPy and NumPy suffice")
-    compare = steps.add_parser("compare", help="set a run folder's clocks beside emulated ones; no GPU needed")
-    for step in (emulate, build):
-        step.add_argument("file", type=Path, help="YAML, such as validation/sequences/turns.yaml")
-        step.add_argument("--gpu", default="h200", help="the data folder whose machine code teaches the encodings")
-    build.add_argument("-o", "--output", type=Path, required=True)
-    for step in (run, compare):
-        step.add_argument("folder", type=Path, help="what `build` wrote")
-    for step in (emulate, compare):
-        step.add_argument("--arch", default="sm_90", help="an architecture's name or file")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _measure(options: argparse.Namespace) -> None:
-    from validation.measure import measure
-
-    measure(options.code, options.output, _say, not options.no_profiler, options.profiler_seconds)
-
-
-def _build(options: argparse.Namespace) -> None:
-    from validation.build import build
-
-    build(options.arch, options.output, _say, options.jobs)
-
-
-def _fit(options: argparse.Namespace) -> None:
-    from validation.fitting import fit
-    from validation.records import data_folder
-
-    done = fit(data_folder(options.gpu), options.base, jobs=options.jobs, report=_say)
-    for one in done.fitted:
-        _say(f"{'.'.join(one.experiment.parameter):58} {one.value:>7}   {one.note}")
-    for line in done.left_out:
-        _say(f"left as it was: {line}")
-    options.output.write_text(done.text, encoding="utf-8")
-
-
-def _score(options: argparse.Namespace) -> None:
-    from gpuemu import load_arch
-    from validation import records, score
-
-    folder = records.data_folder(options.gpu)
-    device = records.read_device(folder / records.DEVICE_FILE)
-    arch = load_arch(options.arch or device["arch"])
-    with _Progress() as progress:
-        found = score.score(folder, arch, options.which, options.family, options.limit, options.jobs, progress)
-    _say("\n".join(score.table(found, options.worst)))
-    if options.output:
-        score.write_scores(options.output, found)
-
-
-def _launches(options: argparse.Namespace) -> None:
-    from gpuemu import load_arch
-    from validation import launches, records
-
-    folder = records.data_folder(options.gpu)
-    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
-    chosen = options.which, options.family, options.limit, options.jobs
-    with _Progress() as progress:
-        found = launches.score(folder, arch, options.caches, *chosen, progress)
-    _say("\n".join(launches.table(found, options.worst)))
-
-
-def _grids(options: argparse.Namespace) -> None:
-    from validation import records
-    from validation.grids import score as grids
-
-    folder = records.data_folder(options.gpu, grids.FILE)
-    with _Progress() as progress:
-        chip = options.chip or folder.name.upper()
-        found = grids.score(folder, options.arch, chip, options.which, options.family, options.jobs, progress)
-    _say("\n".join(grids.table(found, options.worst)))
-
-
-def _hopper(options: argparse.Namespace) -> None:
-    from validation import records
-    from validation.hopper import score as hopper
-
-    folder = records.data_folder(options.gpu, hopper.FILE)
-    with _Progress() as progress:
-        found = hopper.score(folder, options.arch, options.which, options.family, options.jobs, progress)
-    _say("\n".join(hopper.table(found, options.worst)))
-
-
-def _continuity(options: argparse.Namespace) -> int:
-    from validation import continuity
-
-    kernels = [options.kernel] if options.kernel else list(continuity.GRIDS)
-    values = [options.value] if options.value else continuity.VALUES
-    with _Progress() as progress:
-        found = continuity.scan(kernels, values, options.steps, options.chip, options.jobs or 2, progress)
-    _say("\n".join(continuity.table(found)))
-    return 1 if continuity.violations(found) else 0
-
-
-def _report(options: argparse.Namespace) -> None:
-    from gpuemu import load_arch
-    from validation import deviations, launches, records, report, score
-
-    folder = records.data_folder(options.gpu)
-    device = records.read_device(folder / records.DEVICE_FILE)
-    arch = load_arch(options.arch or device["arch"])
-    if options.scores:
-        found = score.read_scores(options.scores)
-    else:
-        with _Progress() as progress:
-            found = score.score(folder, arch, "all", "", 0, options.jobs, progress)
-    with _Progress() as progress:
-        whole = {
-            state: launches.score(folder, arch, state, "held-out", "", 0, options.jobs, progress)
-            for state in launches.STATES
-        }
-    output = options.output or Path(__file__).resolve().parent / "report" / folder.name
-    for path in report.write_report(output, found, device, arch.name, deviations.read_page(), whole):
-        _say(str(path))
-    _say(launches.headline(whole))
-    _say(score.headline(found))
-
-
-def _verify(options: argparse.Namespace) -> int:
-    from gpuemu import load_arch
-    from validation import records, verify
-
-    folder = records.data_folder(options.gpu)
-    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
-    scores = options.scores or Path(__file__).resolve().parent / "report" / folder.name / "scores.csv"
-    amount = verify.EVERYTHING if options.all else verify.SAMPLE
-    found = verify.problems(folder, scores, arch, amount, options.jobs, _say)
-    for line in found:
-        print(line, file=sys.stderr)
-    _say(f"{len(found)} problems")
-    return 1 if found else 0
-
-
-def _sequences(options: argparse.Namespace) -> None:
-    if options.step == "run":
-        from validation.sequences.running import run
-
-        run(options.folder, _say)
-        return
-    from gpuemu import load_arch
-    from validation.sequences import comparing
-
-    if options.step == "compare":
-        lines = comparing.compare(options.folder, load_arch(options.arch))
-    else:
-        with _Progress() as progress:
-            found = comparing.assembled(options.file, options.gpu, progress)
-        if options.step == "build":
-            comparing.build(found, options.output, _say)
-            return
-        lines = comparing.emulate(found, load_arch(options.arch))
-    for line in lines:
-        _say(line)
-
-
-class _Progress:
-    """A bar on a terminal, nothing elsewhere."""
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True,
-                             disable=not console.is_terminal)  # fmt: skip
-        self._bar.start()
-        self._task = self._bar.add_task("kernels", total=None)
-        return self._show
-
-    def _show(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+def _add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    for names, settings in options:
+        parser.add_argument(*names, **settings)
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """The errors that a user can mend; what needs gpuemu counts only where gpuemu is."""
+    """The errors that a user can resolve. gpuemu's own count only where gpuemu is imported."""
     from validation.build import BuildError
     from validation.measure import MeasureError
     from validation.records import RecordError
@@ -294,13 +230,13 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 where it went well, 1 where `verify` or `continuity` found a problem, 2 where it could not."""
+    """Run a command; returns 0 if all went well, 1 if it found a problem, 2 if it could not run."""
     options = _parser().parse_args(arguments)
-    commands = {"build": _build, "measure": _measure, "fit": _fit, "score": _score, "report": _report,
-                "verify": _verify, "sequences": _sequences, "launches": _launches,
-                "grids": _grids, "hopper": _hopper, "continuity": _continuity}  # fmt: skip
+    module = import_module(f"validation.{COMMANDS[options.command].module}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what is known shows at once, in a pipe, too
     try:
-        done = commands[options.command](options) or 0
+        done: int = module.main(options) or 0
         sys.stdout.flush()
         return done
     except BrokenPipeError:  # the reader has seen enough

@@ -1,43 +1,43 @@
 """Accel-Sim's own microbenchmarks: elapsed cycles emulated and measured, and how far Accel-Sim itself is off.
 
-    python -m validation.accelsim                        # all; needs nvcc
-    python -m validation.accelsim --chip H200 --sure     # whether the measured cycles lie in the range of --sure, too
+    python -m validation accelsim                        # all; needs nvcc
+    python -m validation accelsim --chip H200 --sure     # whether the measured cycles lie in the range of --sure, too
 
-Kernels of our own that ask the same (`accelsim.cu`) are compiled for the chip. Loops go round thousands of times, each
-time alike: two short runs give what a turn takes, and the rest is that times what is left. "H200 here" are these very
-kernels, compiled with CUDA 13.0, in their second launch on an H200 of ours under the same profiler: what the published
-code, compiler and clocks add is not in that.
+The suite compiles its own kernels that measure the same (`accelsim.cu`) for the chip. Their loops have thousands of
+equal turns, so two short runs give the cycles of a turn, and the remaining turns are extrapolated. "H200 here" is
+the second launch of these very kernels, compiled with CUDA 13.0, on an H200 under the same profiler: differences of
+the published code, compiler and clocks are not in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 import gpuemu
+from validation.suite import Score, mean_error
 
 SOURCE = Path(__file__).with_name("accelsim.cu")
 MEASURED = Path(__file__).with_name("published") / "accelsim.csv"
 ARCHITECTURE = {"A100": "sm_80", "H200": "sm_90", "H200 here": "sm_90"}
 FLUSHED = "dram"
-"""`global_memory.first_touch`: the profiler flushes all caches in front of a launch."""
+"""The `global_memory.first_touch` of a launch before which the profiler flushes all caches."""
 MATRIX = 512
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """How one is launched: its loop goes round `times`, emulated for `short` and twice `short`; 0: it has no loop.
+    """The launch of a kernel, whose loop has `times` turns (0: no loop) and is emulated with `short` and 2 x `short`.
 
-    `buffer`: the type and the number of what it reads; `number`: of a kernel that takes one behind its buffers.
-    `everywhere`: a CTA on each SM, else one; each reads as much more, and the number is that of all.
+    `buffer` is the type and number of the elements that it reads, `number` a last argument after the buffers.
+    `everywhere`: one CTA runs on each SM, instead of one in all; each reads more elements, and the number counts all.
     """
 
     times: int = 0
@@ -48,7 +48,7 @@ class Kernel:
     everywhere: bool = False
 
     def arguments(self, ctas: int) -> list[Any]:
-        """Cycles and results of each thread, what is read, the number."""
+        """The kernel's arguments: cycles and results of each thread, the elements that it reads, the number."""
         kind = self.buffer[0] if self.buffer else np.uint64 if self.threads == 1 else np.uint32
         buffers: list[Any] = [np.zeros(1024 * ctas, np.uint32), np.zeros(1024 * ctas, kind)]
         if not self.buffer:
@@ -72,39 +72,16 @@ KERNELS = {
     "transpose_conflicts": Kernel(),
     "transpose_padded": Kernel(),
 }
-"""By the name in `accelsim.cu` and in the table of what was measured."""
+"""The kernels by their names in `accelsim.cu` and in the table of measured cycles."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """Cycles of a kernel on a chip; `accelsim`: those of Accel-Sim, `lowest` to `highest` of --sure; or 0."""
-
-    chip: str
-    kernel: str
-    measured: float
-    accelsim: float
-    emulated: float
-    lowest: float = 0.0
-    highest: float = 0.0
-
-    @property
-    def error(self) -> float:
-        """How far the emulator is off."""
-        return self.emulated / self.measured - 1
-
-    @property
-    def accelsim_error(self) -> float:
-        """How far Accel-Sim is off."""
-        return self.accelsim / self.measured - 1
-
-    @property
-    def inside(self) -> bool:
-        """Whether the measured cycles lie in the range."""
-        return self.lowest <= self.measured <= self.highest
+def accelsim_errors(scores: Iterable[Score]) -> list[float]:
+    """Accel-Sim's own errors, for the kernels that it ran."""
+    return [s.accelsim / s.measured - 1 for s in scores if s.accelsim]
 
 
 def run(name: str, arch: gpuemu.Architecture, times: int) -> gpuemu.Result:
-    """One kernel, whose loop goes round `times`."""
+    """Run one kernel with that many turns of its loop."""
     kernel = KERNELS[name]
     grid: Any = arch.chips[arch.chip].sms if kernel.everywhere else 1
     block: Any = kernel.threads
@@ -119,7 +96,7 @@ def run(name: str, arch: gpuemu.Architecture, times: int) -> gpuemu.Result:
 
 
 def emulate(name: str, arch: gpuemu.Architecture, sure: bool = False) -> tuple[float, float, float]:
-    """Elapsed cycles of the launch, and between what they lie."""
+    """Elapsed cycles of the launch, and the ends of their range with `sure`, or 0."""
     kernel = KERNELS[name]
     first = run(name, arch, max(1, kernel.short))
     elapsed: float = first.on_the_chip().elapsed
@@ -132,48 +109,37 @@ def emulate(name: str, arch: gpuemu.Architecture, sure: bool = False) -> tuple[f
     return elapsed, elapsed * found.lowest / first.cycles, elapsed * found.highest / first.cycles
 
 
-def scores(chips: list[str], names: list[str], sure: bool = False) -> Iterator[Score]:
+def scores(chips: Sequence[str], names: Sequence[str], sure: bool = False) -> Iterator[Score]:
     """Each kernel on each chip, in the table's order."""
     with MEASURED.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["chip"] in chips and row["kernel"] in names]
     for row in rows:
         arch = gpuemu.load_arch(ARCHITECTURE[row["chip"]]).with_overrides({"global_memory.first_touch": FLUSHED})
-        found = emulate(row["kernel"], arch, sure)
-        yield Score(row["chip"], row["kernel"], float(row["measured"]), float(row["accelsim"] or 0), *found)
+        cycles, least, most = emulate(row["kernel"], arch, sure)
+        yield Score(
+            name=row["kernel"], family=row["chip"], measured=float(row["measured"]), emulated=cycles, least=least,
+            most=most, accelsim=float(row["accelsim"] or 0),
+        )  # fmt: skip
 
 
-def write(out: TextIO, found: list[Score], sure: bool) -> None:
-    """A line a kernel, and a line a chip."""
+def table(found: list[Score], sure: bool) -> Iterator[str]:
+    """A line for each kernel, and a line for each chip."""
     for s in found:
-        told = f"  Accel-Sim {s.accelsim_error:+6.1%}" if s.accelsim else ""
+        more = "".join(f"  Accel-Sim {error:+6.1%}" for error in accelsim_errors([s]))
         if sure:
-            told += f"  range {s.lowest:,.0f} to {s.highest:,.0f} {'inside' if s.inside else 'OUTSIDE'}"
-        print(
-            f"{s.chip:9} {s.kernel:20} emulated {s.emulated:11,.0f} measured {s.measured:11,.0f} {s.error:+6.1%}{told}",
-            file=out,
-        )
-    for chip in dict.fromkeys(s.chip for s in found):
-        group = [s for s in found if s.chip == chip]
-        theirs = [abs(s.accelsim_error) for s in group if s.accelsim]
-        told = f", of Accel-Sim {fmean(theirs):.1%}" if theirs else ""
+            more += f"  range {s.least:,.0f} to {s.most:,.0f} {'inside' if s.inside else 'OUTSIDE'}"
+        cycles = f"emulated {s.emulated:11,.0f} measured {s.measured:11,.0f}"
+        yield f"{s.family:9} {s.name:20} {cycles} {s.error:+6.1%}{more}"
+    for chip in dict.fromkeys(s.family for s in found):
+        group = [s for s in found if s.family == chip]
+        theirs = accelsim_errors(group)
+        more = f", of Accel-Sim {fmean(map(abs, theirs)):.1%}" if theirs else ""
         if sure:
-            told += f"; inside the range {sum(s.inside for s in group)} of {len(group)}"
-        print(f"{chip}: {len(group)} kernels, mean error {fmean(abs(s.error) for s in group):.1%}{told}", file=out)
+            more += f"; inside the range {sum(s.inside for s in group)} of {len(group)}"
+        yield f"{chip}: {len(group)} kernels, mean error {mean_error(group):.1%}{more}"
 
 
-def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """The command; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m validation.accelsim", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("--chip", action="append", choices=list(ARCHITECTURE), help="only this one; may be repeated")
-    parser.add_argument("--kernel", action="append", choices=list(KERNELS), help="only this one; may be repeated")
-    parser.add_argument("--sure", action="store_true", help="and between what the cycles lie: minutes")
-    options = parser.parse_args(arguments)
-    chosen = options.chip or list(ARCHITECTURE), options.kernel or list(KERNELS)
-    write(out, list(scores(*chosen, options.sure)), options.sure)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def main(options: argparse.Namespace) -> None:
+    """Print the chosen kernels on the chosen chips."""
+    found = list(scores(options.chip or list(ARCHITECTURE), options.kernel or list(KERNELS), options.sure))
+    print("\n".join(table(found, options.sure)))

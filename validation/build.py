@@ -7,6 +7,7 @@ A unit is a cubin of its own; `units.json` says which kernels are in which, and 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -134,3 +135,8 @@ def build(
     }
     (folder / UNITS_FILE).write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
+
+
+def main(options: argparse.Namespace) -> None:
+    """Compile the corpus into a folder."""
+    build(options.arch, options.output, print, options.jobs)

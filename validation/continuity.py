@@ -8,6 +8,7 @@ only the clock of the SMs changes.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from gpuemu.chip.launch import estimate_launch
 from gpuemu.engine import execute
 from gpuemu.program.lowering import lower
 from validation.replay import executor
+from validation.suite import progress_bar
 
 SOURCE = Path(__file__).with_name("continuity.cu")
 RISE, RISE_OF_SIZE, FALL, KEEPS = 0.01, 0.03, 0.03, 0.03
@@ -148,3 +150,13 @@ def table(steps: Sequence[Step]) -> list[str]:
     worst = max((step.excess for step in found), default=0.0)
     summary = f"{len(found)} of {len(steps)} steps are beyond their limit, by {worst:.1%} at most"
     return [*lines, summary] if found else [summary]
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the steps beyond their limit; returns 1 if there are any."""
+    kernels = [options.kernel] if options.kernel else list(GRIDS)
+    values = [options.value] if options.value else VALUES
+    with progress_bar() as progress:
+        found = scan(kernels, values, options.steps, options.chip, options.jobs or 2, progress)
+    print("\n".join(table(found)))
+    return 1 if violations(found) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from validation.fit.searches import left_out as searches_in_vain
 from validation.fit.searches import searches as searches_of_the_suite
 from validation.fit.searching import Search, search_all
 from validation.fit.writing import fitted_text
+from validation.records import data_folder
 from validation.replay import executor
 from validation.split import FitView
 
@@ -84,3 +86,13 @@ def _loaded(text: str, name: str) -> Architecture:
         path = Path(folder) / name
         path.write_text(text, encoding="utf-8")
         return load_arch(path)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Fit an architecture file, print the values, and write it."""
+    done = fit(data_folder(options.gpu), options.base, jobs=options.jobs, report=print)
+    for one in done.fitted:
+        print(f"{'.'.join(one.experiment.parameter):58} {one.value:>7}   {one.note}")
+    for line in done.left_out:
+        print(f"left as it was: {line}")
+    options.output.write_text(done.text, encoding="utf-8")

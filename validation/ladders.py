@@ -1,37 +1,37 @@
 """Ladders: kernels that others made faster step by step, each step's time emulated and as its author measured it.
 
-    python -m validation.ladders SOURCES                     # needs nvcc
-    python -m validation.ladders SOURCES --ladder sgemm      # one of them; --list names them and their sources
+    python -m validation ladders SOURCES                     # needs nvcc
+    python -m validation ladders SOURCES --ladder sgemm      # one of them; --list names them and their sources
 
-SOURCES is a folder with a checkout of each repository at the commit that `--list` tells, under its name and commit, as
-SGEMM_CUDA@60cba6f; their code is compiled there for the chip and kept nowhere. `published/ladders.yaml` has the
-launches and what was measured.
-A ladder's steps are in order if no two of them, measured further apart than their author's figures repeat, change
-places in what is emulated.
+SOURCES is a folder with a checkout of each repository at the commit that `--list` prints, under its name and commit,
+such as SGEMM_CUDA@60cba6f. The suite compiles their code for the chip and keeps none of it. `published/ladders.yaml`
+has the launches and the measured figures. A ladder's steps are in order if the emulated times order any two steps as
+the measured times do; differences that the author's figures do not repeat do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import yaml
 
 import gpuemu
 from gpuemu.sass.tools.disassembly import load_cubin
+from validation.records import RecordError
+from validation.suite import Score, mean_error
 
 MEASURED = Path(__file__).with_name("published") / "ladders.yaml"
 BUDGET = 1_000_000_000
 IN_MICROSECONDS = {"ms": 1e3, "us": 1.0}
-"""Times; any other unit is a rate, of the ladder's `operations` in so many `RATES` a second."""
+"""Units of time. Any other unit is a rate: the ladder's `operations` divided by one of `RATES` per second."""
 RATES = {"GFLOPS": 1e9, "TFLOPS": 1e12}
 STUBS = {
     "cublas_v2.h": "",
@@ -41,15 +41,17 @@ STUBS = {
         "constexpr auto kBFloat16 = ScalarType::BFloat16; }\n"
     ),
 }
-"""Headers of libraries that kernels include and do without: what they name of them."""
+"""Headers of libraries that kernels include but do not need, with the names that they use."""
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """Steps of one author on one chip. `clock_mhz`: what the author set, or what `clock_note` derives; None: the chip's
-    boost clock counts. `settings`: other values of the architecture, as for flushed caches. `close`: by how much of
-    each other the author's figures may differ and mean the same. `code`: what the code was compiled for, where not
-    the chip's own. `before`: lines in front of it. `args`: those of all steps that have none of their own.
+    """Steps of one author on one chip.
+
+    `clock_mhz` is the clock that the author set or that `clock_note` derives; None means the chip's boost clock.
+    `settings` are other values of the architecture, such as flushed caches. `close` is the share by which two of the
+    author's figures may differ and count as equal. `code` is the target of the code, if not the chip's own. `before`
+    are lines before the include. `args` are the arguments of all steps without their own.
     """
 
     name: str
@@ -71,7 +73,7 @@ class Ladder:
 
     @property
     def folder(self) -> str:
-        """Of its checkout in SOURCES: the repository's name and the commit."""
+        """The name of its checkout in SOURCES: the repository's name and the commit."""
         return "".join(self.source.split(",", 1)[0].rpartition("/")[2].split())
 
     def architecture(self) -> gpuemu.Architecture:
@@ -86,41 +88,29 @@ class Ladder:
         return self.operations / (measured * RATES[self.measured_in]) * 1e6
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One step: microseconds of its launch."""
-
-    name: str
-    emulated: float
-    measured: float
-    limited_by: str = ""
-
-    @property
-    def error(self) -> float:
-        """How far the emulator is off."""
-        return self.emulated / self.measured - 1
-
-
 def ladders(file: Path = MEASURED) -> list[Ladder]:
-    """All of the file."""
-    told = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return [Ladder(name, **{**fields, "options": tuple(fields.get("options", ()))}) for name, fields in told.items()]
+    """All ladders of the file."""
+    found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [Ladder(name, **{**fields, "options": tuple(fields.get("options", ()))}) for name, fields in found.items()]
 
 
-def argument(told: Any, names: Mapping[str, Any]) -> Any:
-    """`float32*1024` is an array of zeros, `int64 16` a number of that type, a list a structure; `{q}` a step's own."""
-    if isinstance(told, list):
-        return tuple(argument(one, names) for one in told)
-    if not isinstance(told, str):
-        return told
-    kind, star, number = told.format(**names).replace(" ", "*", " " in told).partition("*")
-    if "*" in told:
+def argument(text: Any, names: Mapping[str, Any]) -> Any:
+    """The value of an argument: `float32*1024` is an array of zeros, `int64 16` a number, a list a structure.
+
+    `{q}` in a text is replaced by the step's own name `q`.
+    """
+    if isinstance(text, list):
+        return tuple(argument(one, names) for one in text)
+    if not isinstance(text, str):
+        return text
+    kind, star, number = text.format(**names).replace(" ", "*", " " in text).partition("*")
+    if "*" in text:
         return np.zeros(int(number), kind)
-    return np.dtype(kind).type(int(number)) if star else told
+    return np.dtype(kind).type(int(number)) if star else text
 
 
 def emulate(ladder: Ladder, step: Mapping[str, Any], sources: Path) -> tuple[float, str]:
-    """Microseconds of a step's launch, and what limits it. Raises GpuemuError."""
+    """Microseconds of a step's launch, and its limiter. Raises GpuemuError."""
     arch = ladder.architecture()
     names = step.get("names", {})
     with tempfile.TemporaryDirectory() as folder:
@@ -143,19 +133,17 @@ def emulate(ladder: Ladder, step: Mapping[str, Any], sources: Path) -> tuple[flo
     return float(result.grid.nanoseconds or 0) / 1000, result.limited_by
 
 
-def rungs(ladder: Ladder, sources: Path, only: list[str] | None = None) -> Iterator[Rung]:
-    """Each step, in the author's order."""
+def scores(ladder: Ladder, sources: Path, only: list[str] | None = None) -> Iterator[Score]:
+    """Each step in the author's order, in microseconds."""
     for name, step in ladder.steps.items():
         if not only or name in only:
-            yield Rung(name, *_told(emulate(ladder, step, sources), ladder.microseconds(step["measured"])))
+            emulated, limited_by = emulate(ladder, step, sources)
+            measured = ladder.microseconds(step["measured"])
+            yield Score(name=name, family=ladder.name, measured=measured, emulated=emulated, note=limited_by)
 
 
-def _told(found: tuple[float, str], measured: float) -> tuple[float, float, str]:
-    return found[0], measured, found[1]
-
-
-def inversions(steps: list[Rung], close: float) -> list[tuple[str, str]]:
-    """Pairs whose first is the faster as measured, by more than `close`, and the slower as emulated."""
+def inversions(steps: list[Score], close: float) -> list[tuple[str, str]]:
+    """Pairs whose first step is faster by more than `close` as measured, and slower as emulated."""
     return [
         (a.name, b.name)
         for a, b in itertools.permutations(steps, 2)
@@ -163,8 +151,8 @@ def inversions(steps: list[Rung], close: float) -> list[tuple[str, str]]:
     ]
 
 
-def rank_correlation(steps: list[Rung]) -> float:
-    """Spearman's, of the emulated times and the measured ones; steps that tie share their places' mean."""
+def rank_correlation(steps: list[Score]) -> float:
+    """Spearman's rank correlation of emulated and measured times; steps that tie share the mean of their places."""
 
     def places(times: list[float]) -> list[float]:
         return [sum(b < a for b in times) + (times.count(a) - 1) / 2 for a in times]
@@ -173,54 +161,40 @@ def rank_correlation(steps: list[Rung]) -> float:
     return float(found[0, 1])
 
 
-def write(out: TextIO, ladder: Ladder, steps: Iterator[Rung]) -> float | None:
-    """A line a step as it is found, and what they come to; returns the mean error, None without a step."""
-    told = f"{ladder.clock_mhz} MHz" if ladder.clock_mhz else "clock not told: boost"
-    print(f"{ladder.name}: {ladder.what}, {ladder.chip} ({told}), {ladder.source}", file=out)
+def write(ladder: Ladder, steps: Iterator[Score]) -> float | None:
+    """Print a line for each step as it is found, then a summary. Return the mean error, or None without a step."""
+    clock = f"{ladder.clock_mhz} MHz" if ladder.clock_mhz else "clock not told: boost"
+    print(f"{ladder.name}: {ladder.what}, {ladder.chip} ({clock}), {ladder.source}")
     wide = max(map(len, ladder.steps))
     found = []
     for s in steps:
         times = f"emulated {s.emulated:12,.1f} us  measured {s.measured:12,.1f} us  {s.error:+7.1%}"
-        print(f"  {s.name:{wide}}  {times}  {s.limited_by}", file=out, flush=True)
+        print(f"  {s.name:{wide}}  {times}  {s.note}", flush=True)
         found.append(s)
     if not found:
         return None
-    error = fmean(abs(s.error) for s in found)
     changed = inversions(found, ladder.close)
     order = f"{len(changed)} pair{'s' * (len(changed) > 1)} in the wrong order" if changed else "order right"
     if len(found) > 1:
         order += f" (rank correlation {rank_correlation(found):.2f})"
-    print(f"  {len(found)} steps, mean error {error:.1%}, {order}", file=out, flush=True)
+    print(f"  {len(found)} steps, mean error {mean_error(found):.1%}, {order}", flush=True)
     for faster, slower in changed:
-        print(f"    measured faster, emulated slower: {faster} than {slower}", file=out)
-    return error
+        print(f"    measured faster, emulated slower: {faster} than {slower}")
+    return mean_error(found)
 
 
-def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """The command; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m validation.ladders", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("sources", type=Path, nargs="?", help="folder with a checkout of each repository")
-    parser.add_argument("--file", type=Path, default=MEASURED, help="of other ladders, in the same form")
-    parser.add_argument("--ladder", action="append", help="only this one; may be repeated")
-    parser.add_argument("--step", action="append", help="only steps of this name; may be repeated")
-    parser.add_argument("--list", action="store_true", help="names and sources")
-    options = parser.parse_args(arguments)
-    known = ladders(options.file)
-    chosen = [one for one in known if not options.ladder or one.name in options.ladder]
+def main(options: argparse.Namespace) -> None:
+    """Print the chosen ladders, or their names and sources. Raises RecordError for a missing checkout."""
+    chosen = [one for one in ladders(options.file or MEASURED) if not options.ladder or one.name in options.ladder]
     if options.list or options.sources is None:
         for one in chosen:
-            print(f"{one.name}: github.com/{one.source}", file=out)
-        return 0
+            print(f"{one.name}: github.com/{one.source}")
+        return
     errors = []
     for ladder in chosen:
-        if not (options.sources / ladder.folder).is_dir():
-            where = options.sources / ladder.folder
-            parser.error(f"{where}: no folder, expected a checkout of github.com/{ladder.source}")
-        errors.append(write(out, ladder, rungs(ladder, options.sources, options.step)))
+        where = options.sources / ladder.folder
+        if not where.is_dir():
+            raise RecordError(f"{where}: no folder, expected a checkout of github.com/{ladder.source}")
+        errors.append(write(ladder, scores(ladder, options.sources, options.step)))
     if len(errors) > 1:
-        print(f"{len(errors)} ladders, mean error {fmean(e for e in errors if e is not None):.1%}", file=out)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        print(f"{len(errors)} ladders, mean error {fmean(e for e in errors if e is not None):.1%}")

@@ -11,6 +11,7 @@ time, and all others end, because SMs that work side by side meet in L2.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -242,3 +243,8 @@ def _warm_up(runner: Runner, todo: list[tuple[int, Kernel]]) -> None:
     end = time.monotonic() + WARM_UP_SECONDS
     while time.monotonic() < end:
         runner.launch(function, kernel)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Measure the corpus into a folder."""
+    measure(options.code, options.output, print, not options.no_profiler, options.profiler_seconds)

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from validation.launches import LaunchScore
-from validation.score import Score, mean_error
+from validation.suite import Score, mean_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +51,7 @@ def _points(axes: Axes, scores: Sequence[Score], size: float) -> None:
     _diagonal(axes, [cycles for s in scores for cycles in (s.measured, max(1, s.emulated))])
 
 
-def _diagonal(axes: Axes, cycles: Sequence[int]) -> None:
+def _diagonal(axes: Axes, cycles: Sequence[float]) -> None:
     """The line on which all would lie at best, and axes that hold these cycles."""
     low, high = min(cycles) * 0.8, max(cycles) * 1.25
     axes.plot([low, high], [low, high], color=_LINE, linewidth=0.7, zorder=0)
@@ -84,7 +83,7 @@ def headline_scatter(scores: Sequence[Score], path: Path, title: str) -> None:
     _save(figure, path)
 
 
-def launch_scatters(scores: Mapping[str, Sequence[LaunchScore]], path: Path) -> None:
+def launch_scatters(scores: Mapping[str, Sequence[Score]], path: Path) -> None:
     """Whole launches, a scatter for each state of the caches; a line from the shortest launch to the longest."""
     plt = _pyplot()
     figure, grid = plt.subplots(1, max(1, len(scores)), figsize=(5.4 * max(1, len(scores)), 5.4), layout="constrained",

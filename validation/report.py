@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation import launches, pictures
+import gpuemu
+from validation import deviations, launches, pictures, records, score, suite
 from validation.deviations import Deviation, reasons
-from validation.score import Score, headline, mean_error, table, write_scores
+from validation.score import headline, table
+from validation.suite import Score, mean_error
 
 SCORES_FILE, PAGE_FILE = "scores.csv", "report.html"
 HEADLINE_FILE, FAMILIES_FILE, HISTOGRAM_FILE = "held_out.png", "families.png", "errors.png"
@@ -30,32 +33,32 @@ td:first-child, th:first-child, td:last-child, th:last-child { text-align: left;
 """
 
 
-Launches = Mapping[str, Sequence[launches.LaunchScore]]
+Launches = Mapping[str, Sequence[Score]]
 """Whole launches of held-out kernels by the state of the caches."""
 
 
 def write_report(
-    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation],
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, known: Sequence[Deviation],
     whole: Launches,
 ) -> list[Path]:  # fmt: skip
     """Write scores, pictures and page into `folder`; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     gpu = str(device.get("name", "GPU"))
-    write_scores(folder / SCORES_FILE, scores)
+    suite.write(folder / SCORES_FILE, scores, score.COLUMNS)
     judged = [s for s in scores if s.held_out and not s.failure]
     title = f"{gpu}, {len(judged)} held-out kernels, mean error {mean_error(judged):.2%}"
     pictures.headline_scatter(scores, folder / HEADLINE_FILE, title)
     pictures.family_scatters(scores, folder / FAMILIES_FILE)
     pictures.histogram(scores, folder / HISTOGRAM_FILE)
-    launches.write_scores(folder / LAUNCH_SCORES_FILE, whole)
+    suite.write(folder / LAUNCH_SCORES_FILE, [s for group in whole.values() for s in group], launches.COLUMNS)
     pictures.launch_scatters(whole, folder / LAUNCHES_FILE)
-    (folder / PAGE_FILE).write_text(_page(folder, scores, device, arch, deviations, whole), encoding="utf-8")
+    (folder / PAGE_FILE).write_text(_page(folder, scores, device, arch, known, whole), encoding="utf-8")
     names = (SCORES_FILE, LAUNCH_SCORES_FILE, HEADLINE_FILE, LAUNCHES_FILE, FAMILIES_FILE, HISTOGRAM_FILE, PAGE_FILE)
     return [folder / name for name in names]
 
 
 def _page(
-    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, deviations: Sequence[Deviation],
+    folder: Path, scores: Sequence[Score], device: dict[str, Any], arch: str, known: Sequence[Deviation],
     whole: Launches,
 ) -> str:  # fmt: skip
     facts = ", ".join(f"{key} {value}" for key, value in sorted(device.items()) if key in
@@ -82,16 +85,16 @@ counted from the clock reads around the second of two passes. Kernels that are h
 <h2>By family</h2>{image(FAMILIES_FILE, "a scatter for each family")}
 <pre>{html.escape(chr(10).join(lines))}</pre>
 <h2>The worst kernels</h2>
-{_worst(scores, deviations)}
+{_worst(scores, known)}
 {_failed(scores)}
 </body></html>
 """
 
 
-def _worst(scores: Sequence[Score], deviations: Sequence[Deviation]) -> str:
+def _worst(scores: Sequence[Score], known: Sequence[Deviation]) -> str:
     rows = []
     for s in sorted((s for s in scores if not s.failure), key=lambda s: -abs(s.error))[:_WORST]:
-        why = "; ".join(f"{d.id}: {d.what}" for d in reasons(s.name, list(deviations))) or "not known"
+        why = "; ".join(f"{d.id}: {d.what}" for d in reasons(s.name, list(known))) or "not known"
         held = "held out" if s.held_out else "seen"
         cells = (s.name, s.family, held, f"{s.measured:,}", f"{s.emulated:,}", f"{s.error:+.1%}", why)
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
@@ -105,3 +108,24 @@ def _failed(scores: Sequence[Score]) -> str:
         return ""
     rows = "".join(f"<tr><td>{html.escape(s.name)}</td><td>{html.escape(s.failure)}</td></tr>" for s in failed)
     return f"<h2>Kernels that the emulator refused</h2><table>{rows}</table>"
+
+
+def main(options: argparse.Namespace) -> None:
+    """Score all kernels and the held-out launches, or read the scores, and write the report."""
+    folder = records.data_folder(options.gpu)
+    device = records.read_device(folder / records.DEVICE_FILE)
+    arch = gpuemu.load_arch(options.arch or device["arch"])
+    with suite.progress_bar() as progress:
+        if options.scores:
+            found = score.read_scores(options.scores)
+        else:
+            found = score.score(folder, arch, jobs=options.jobs, progress=progress)
+        whole = {
+            state: launches.score(folder, arch, state, "held-out", "", 0, options.jobs, progress)
+            for state in launches.STATES
+        }
+    output = options.output or Path(__file__).resolve().parent / "report" / folder.name
+    for path in write_report(output, found, device, arch.name, deviations.read_page(), whole):
+        print(path)
+    print(launches.headline(whole))
+    print(headline(found))

@@ -1,7 +1,7 @@
-"""The clock values that microbenchmarks save, beside the cycles of their replay: all must be equal.
+"""Compares the clock values that microbenchmarks save with the cycles of their replay: all must be equal.
 
-    python -m validation.saved_clocks                  # lat_...: those that measure latencies
-    python -m validation.saved_clocks --names ""       # every kernel that was measured
+    python -m validation saved_clocks                  # lat_...: the kernels that measure latencies
+    python -m validation saved_clocks --names ""       # every measured kernel
 
 Each kernel executes, is replayed, and executes again with emulated clock values. Its clocks are then read from `out`
 and counted from the first one, as `measure` does on a GPU.
@@ -10,11 +10,9 @@ and counted from the first one, as `measure` does on a GPU.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
@@ -27,16 +25,16 @@ from validation.records import Launch, Measurement
 from validation.replay import clocks_of, executed
 
 LATENCIES = "lat_"
-"""How the names of kernels begin that measure a latency."""
+"""The beginning of the names of kernels that measure a latency."""
 
 Clocks = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class SavedClocks:
-    """A kernel's clocks [warps that took part][reads] as it has saved them and as the replay has them.
+    """A kernel's clocks [warps that took part][reads], saved by the kernel and counted by the replay.
 
-    `counted`: what it saves without a second execution.
+    `counted` are the clocks that the kernel saves without a second execution.
     """
 
     name: str
@@ -70,31 +68,20 @@ def _in(out: np.ndarray[tuple[int], np.dtype[np.uint32]], launch: Launch) -> Clo
 
 
 def all_saved(folder: Path, names: str, arch: Architecture) -> Iterator[SavedClocks]:
-    """Every kernel of a data folder whose name begins so."""
+    """Every kernel of a data folder whose name begins with `names`."""
     for m in records.read_measurements(folder / records.MEASUREMENTS_FILE, lambda name, family: name.startswith(names)):
         yield saved_clocks(folder / records.CODE_FILE, m, arch)
 
 
-def main(arguments: list[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """The command; returns the exit code, 1 if a kernel has saved something else than its replay says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m validation.saved_clocks", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("--gpu", default="h200", help="a folder of validation/data, or the path of one")
-    parser.add_argument("--arch", default="sm_90", help="an architecture's name or file")
-    parser.add_argument("--names", default=LATENCIES, help="how the kernels' names begin")
-    options = parser.parse_args(arguments)
+def main(options: argparse.Namespace) -> int:
+    """Print a line for each family; returns 1 if a kernel has saved other clocks than its replay has."""
     found: dict[str, list[SavedClocks]] = {}
     for one in all_saved(records.data_folder(options.gpu), options.names, gpuemu.load_arch(options.arch)):
         found.setdefault(one.family, []).append(one)
         if not one.equal:
-            out.write(f"{one.name}: saved {one.saved}, replayed {one.replayed}\n")
+            print(f"{one.name}: saved {one.saved}, replayed {one.replayed}")
     everything = [one for group in found.values() for one in group]
     for name, group in [*found.items(), ("all", everything)]:
         equal, before = sum(one.equal for one in group), sum(one.counted == one.replayed for one in group)
-        out.write(f"{name:16} {equal:5} of {len(group):5} equal; {before} without the second execution\n")
+        print(f"{name:16} {equal:5} of {len(group):5} equal; {before} without the second execution")
     return 0 if all(one.equal for one in everything) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,64 +1,46 @@
-"""Scores the emulator against recorded measurements: cycles by family, counters to the last one.
+"""Scores the emulator against recorded measurements: the cycles of each family, and the profiler's counters.
 
     family             kernels    MAPE  median   <=5%   worst  counters
     mix_shared              14   1.21%   0.80%   100%    3.9%     14/14
 
-MAPE is the mean of |emulated - measured| / measured over the family's kernels. `counters` tells for how many
+MAPE is the mean of |emulated - measured| / measured over the family's kernels. The column `counters` says for how many
 kernels the profiler's shared-memory wavefronts and instruction counts are equal, where they were recorded. With
-several warps the hardware counts a few load wavefronts more than any one warp's accesses need, because it counts
-lost arbitration, too; how many is said below the table.
+several warps the hardware also counts lost arbitration as load wavefronts; a line below the table says how many.
 """
 
 from __future__ import annotations
 
-import csv
+import argparse
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gpuemu import load_arch
 from gpuemu.arch import Architecture
-from gpuemu.base.table import Cell, Table, number, words
-from validation import records
+from validation import records, suite
 from validation.profiler import METRICS
 from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, TENSOR, Replay, replay_all
 from validation.split import JUDGED_FAMILIES, held_out
+from validation.suite import Score
 
 COUNTED = (LOAD_WAVEFRONTS, STORE_WAVEFRONTS, INSTRUCTIONS)
 assert {*COUNTED, TENSOR} <= set(METRICS)
-
-
-@dataclass(frozen=True)
-class Score:
-    """One kernel: measured and emulated cycles, or why it did not run (`emulated` is 0 then).
-
-    `counters_equal` is None where the profiler did not record it. `seconds` and `instructions` of the replay;
-    the two counts of wavefronts are 0 where the profiler did not record them.
-    """
-
-    name: str
-    family: str
-    held_out: bool
-    measured: int
-    emulated: int
-    counters_equal: bool | None
-    instructions: int
-    seconds: float
-    failure: str = ""
-    load_wavefronts: int = 0
-    counted_load_wavefronts: int = 0
-
-    @property
-    def error(self) -> float:
-        """Signed: (emulated - measured) / measured."""
-        return (self.emulated - self.measured) / self.measured
+COLUMNS = (
+    "name", "family", "held_out", "measured", "emulated", "counters_equal", "load_wavefronts",
+    "counted_load_wavefronts", "failure",
+)  # fmt: skip
+"""The fields in a file of scores: those that do not depend on the machine that scored."""
+STATISTICS = (
+    suite.count("kernels"), suite.mean("MAPE", ".2%"), suite.median("median", ".2%"), suite.within("<=5%", 0.05),
+    suite.largest("worst", ".1%"), suite.equal("counters", "counters_equal"),
+)  # fmt: skip
 
 
 def score(
     folder: Path, arch: Architecture, which: str = "all", family: str = "", limit: int = 0, jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: suite.Progress | None = None,
 ) -> list[Score]:  # fmt: skip
-    """Replay what `chosen` chooses and compare."""
+    """Replay the kernels that `chosen` returns and compare."""
     measurements = chosen(folder, which, family, limit)
     counters = records.read_counters(folder / records.COUNTERS_FILE)
     replays = replay_all(folder / records.CODE_FILE, [m.launch for m in measurements], arch, jobs, progress)
@@ -68,7 +50,7 @@ def score(
 def chosen(folder: Path, which: str = "all", family: str = "", limit: int = 0) -> list[records.Measurement]:
     """The kernels to score; `which` is all, held-out, fit or judged (the families of whole kernels).
 
-    `family` is how the names of families begin; of more than `limit` kernels as many are taken, spread over the list.
+    `family` is the beginning of the families' names. `limit` takes at most that many kernels, spread over the list.
     """
     keep: dict[str, Callable[[str, str], bool]] = {
         "all": lambda name, group: True,
@@ -87,69 +69,33 @@ def chosen(folder: Path, which: str = "all", family: str = "", limit: int = 0) -
 
 def compare(m: records.Measurement, got: Replay, counted: dict[str, int]) -> Score:
     """A kernel's score from its replay and from what the profiler `counted`, which may be nothing."""
-    equal = None
-    if counted and not got.error:
-        equal = all(got.counters[name] == counted[name] for name in COUNTED if name in counted)
+    compared = bool(counted) and not got.error
+    loads = compared and LOAD_WAVEFRONTS in counted
     return Score(
-        m.name, m.family, held_out(m.name, m.family), m.cycles_min, got.cycles, equal,
-        got.counters.get(INSTRUCTIONS, 0), got.seconds, got.error,
-        *_load_wavefronts(got, counted),
+        name=m.name, family=m.family, held_out=held_out(m.name, m.family), measured=m.cycles_min, emulated=got.cycles,
+        counters_equal=all(got.counters[c] == counted[c] for c in COUNTED if c in counted) if compared else None,
+        load_wavefronts=got.counters[LOAD_WAVEFRONTS] if loads else 0,
+        counted_load_wavefronts=counted[LOAD_WAVEFRONTS] if loads else 0,
+        instructions=got.counters.get(INSTRUCTIONS, 0), seconds=got.seconds, failure=got.error,
     )  # fmt: skip
-
-
-def _load_wavefronts(got: Replay, counted: dict[str, int]) -> tuple[int, int]:
-    """As emulated and as the profiler counted, or nothing."""
-    if got.error or LOAD_WAVEFRONTS not in counted:
-        return 0, 0
-    return got.counters[LOAD_WAVEFRONTS], counted[LOAD_WAVEFRONTS]
-
-
-def mean_error(scores: Iterable[Score]) -> float:
-    """MAPE of the kernels that ran; 0 of none."""
-    errors = [abs(s.error) for s in scores if not s.failure]
-    return statistics.fmean(errors) if errors else 0.0
 
 
 def headline(scores: Sequence[Score]) -> str:
     """One sentence about the held-out kernels."""
     judged = [s for s in scores if s.held_out]
-    ran = [s for s in judged if not s.failure]
-    if not ran:
+    sizes = suite.errors(judged)
+    if not sizes:
         return "no held-out kernel was scored"
-    errors = [abs(s.error) for s in ran]
-    within = sum(e <= 0.05 for e in errors) / len(errors)
     return (
-        f"held out: {len(ran)} of {len(judged)} kernels run, mean error {statistics.fmean(errors):.2%}, "
-        f"median {statistics.median(errors):.2%}, {within:.1%} within 5 %"
+        f"held out: {len(sizes)} of {len(judged)} kernels run, mean error {statistics.fmean(sizes):.2%}, "
+        f"median {statistics.median(sizes):.2%}, {suite.near(judged, 0.05):.1%} within 5 %"
     )
 
 
 def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
     """The report in lines."""
-    families = sorted({s.family for s in scores})
-    rows: list[tuple[Cell, ...]] = []
-    for family in [*families, ""]:
-        mine = [s for s in scores if family in (s.family, "")]
-        errors = [abs(s.error) for s in mine if not s.failure]
-        if not errors:
-            rows.append((family, f"0/{len(mine)}", *[None] * 5))
-            continue
-        counted = [s.counters_equal for s in mine if s.counters_equal is not None]
-        ran = str(len(errors)) if len(errors) == len(mine) else f"{len(errors)}/{len(mine)}"
-        near = sum(e <= 0.05 for e in errors) / len(errors)
-        equal = f"{sum(counted)}/{len(counted)}" if counted else "-"
-        rows.append(
-            (family or "all", ran, statistics.fmean(errors), statistics.median(errors), near, max(errors), equal)
-        )
-    heads = [
-        words("family"), number("kernels"), number("MAPE", ".2%"), number("median", ".2%"), number("<=5%", ".0%"),
-        number("worst", ".1%"), number("counters"),
-    ]  # fmt: skip
-    lines = Table(heads, rows).text(WIDTH).splitlines()
-    ran_well = [s for s in scores if not s.failure]
-    found = [(s.name, s.emulated, s.measured, s.error) for s in sorted(ran_well, key=lambda s: -abs(s.error))[:worst]]
-    lines += ["", *worst_of(found)]
-    lines += [f"differs {s.name}: counters" for s in ran_well if s.counters_equal is False][:worst]
+    lines = suite.table(sorted(scores, key=lambda s: s.family), STATISTICS, worst)
+    lines += [f"differs {s.name}: counters" for s in scores if s.counters_equal is False][:worst]
     lines += [f"failed  {s.name}: {s.failure[:110]}" for s in scores if s.failure][:worst]
     counted_loads = sum(s.counted_load_wavefronts for s in scores)
     if counted_loads:
@@ -167,50 +113,17 @@ def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
     return lines
 
 
-WIDTH = 120
-
-
-def worst_of(found: Sequence[tuple[str, float, float, float]]) -> list[str]:
-    """The lines of the launches that are farthest off: name, emulated, measured, error."""
-    heads = [words("worst"), number("emulated", ",.0f"), number("measured", ",.0f"), number("error", "+.1%")]
-    return Table(heads, found).text(WIDTH).splitlines() if found else []
-
-
-COLUMNS = (
-    "name", "family", "held_out", "measured", "emulated", "counters_equal", "load_wavefronts",
-    "counted_load_wavefronts", "failure",
-)  # fmt: skip
-
-
-def write_scores(path: Path, scores: Iterable[Score]) -> None:
-    """Write a CSV of what does not depend on the machine that scored."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(row_of(s) for s in scores)
-
-
-def row_of(s: Score) -> tuple[str, ...]:
-    """A score as it is written, by COLUMNS."""
-    equal = "" if s.counters_equal is None else str(int(s.counters_equal))
-    numbers = map(str, (int(s.held_out), s.measured, s.emulated))
-    loads = map(str, (s.load_wavefronts, s.counted_load_wavefronts))
-    return (s.name, s.family, *numbers, equal, *loads, s.failure)
-
-
 def read_scores(path: Path) -> list[Score]:
-    """Read what write_scores wrote; raises RecordError."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return [
-                Score(
-                    row["name"], row["family"], row["held_out"] == "1", int(row["measured"]), int(row["emulated"]),
-                    None if row["counters_equal"] == "" else row["counters_equal"] == "1", 0, 0.0, row["failure"],
-                    int(row["load_wavefronts"]), int(row["counted_load_wavefronts"]),
-                )
-                for row in csv.DictReader(file)
-            ]  # fmt: skip
-    except (OSError, KeyError, ValueError) as error:
-        raise records.RecordError(
-            f"{path}: not scores ({error}); `python -m validation score -o` writes them"
-        ) from None
+    """Read a file of scores. Raises RecordError."""
+    return suite.read(path, COLUMNS)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Score the chosen kernels, print the table, and write the scores if asked."""
+    folder = records.data_folder(options.gpu)
+    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
+    with suite.progress_bar() as progress:
+        found = score(folder, arch, options.which, options.family, options.limit, options.jobs, progress)
+    print("\n".join(table(found, options.worst)))
+    if options.output:
+        suite.write(options.output, found, COLUMNS)

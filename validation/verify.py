@@ -13,23 +13,26 @@ The files are read here once more, not by the code that writes the scores: its e
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu.arch import Architecture
+from gpuemu.arch import Architecture, load_arch
 from validation import records
 from validation.corpus import corpus
 from validation.fit.experiments import Fitted, run
 from validation.fit.searching import Search, search_all
 from validation.fitting import all_experiments, all_searches
 from validation.replay import LOAD_WAVEFRONTS, executor, replay_all
-from validation.score import COLUMNS, compare, row_of
+from validation.score import COLUMNS, compare
 from validation.split import FitView, held_out
+from validation.suite import row_of
 
 HELD_OUT_FILE = Path(__file__).resolve().parent / "held_out.txt"
 
@@ -131,7 +134,7 @@ def replay_problems(
     found = []
     for row in rows:
         name = row["name"]
-        again = row_of(compare(measured[name], replays[name], counters.get(name, {})))
+        again = row_of(compare(measured[name], replays[name], counters.get(name, {})), COLUMNS)
         found += _differing(f"{file}: {name}", row, dict(zip(COLUMNS, again, strict=True)))
     return found
 
@@ -182,3 +185,15 @@ def _rows(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise records.RecordError(f"{path}: {error}") from None
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the problems on stderr and their number; returns 1 if there are any."""
+    folder = records.data_folder(options.gpu)
+    arch = load_arch(options.arch or records.read_device(folder / records.DEVICE_FILE)["arch"])
+    scores = options.scores or Path(__file__).resolve().parent / "report" / folder.name / "scores.csv"
+    found = problems(folder, scores, arch, EVERYTHING if options.all else SAMPLE, options.jobs, print)
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{len(found)} problems")
+    return 1 if found else 0

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    program = "import sys, validation.__main__ as m; m._score = lambda options: sys.stdout.write('x' * 10**6); m.main(['score'])"
+    program = "import sys, validation.score, validation.__main__ as m; validation.score.main = lambda options: sys.stdout.write('x' * 10**6); m.main(['score'])"
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as ran:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import gpuemu
 from gpuemu.arch.ranges import Range
 from validation import accelsim, coverage, published
+from validation.__main__ import main
 from validation.published_data import Check, Entry, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,32 +19,36 @@ TABLE = ROOT.parent / "shared" / "evidence" / "accelsim_hw_cycles" / "ubench_gpc
 TRANSPOSES = {"transpose_conflicts": "shared_bank_conflicts/1", "transpose_padded": "shared_bank_conflicts/2"}
 
 
-def row(
-    expected: float, emulated: float, source: str = "SUN", unit: str = "cyc", probe: str = "chain"
-) -> published.Row:
+def row(expected: float, emulated: float, source: str = "SUN", unit: str = "cyc") -> published.Figure:
     """A row of a chain of FFMA on sm_75."""
-    check = Check(part="", expected=expected, probe=probe, parameters={"lines": ["FFMA R0, R0, R0, R0"]})
-    return published.Row(Entry("latency.x", expected, unit, source, "B", "", (check,), ""), check, emulated, 0.0, "ok")
+    check = Check(part="", expected=expected, probe="chain", parameters={"lines": ["FFMA R0, R0, R0, R0"]})
+    entry = Entry("latency.x", expected, unit, source, "B", "", (check,), "")
+    return published.Figure(name=entry.name, measured=expected, emulated=emulated, note="ok", entry=entry, check=check)
+
+
+def inside(arch: gpuemu.Architecture, figure: published.Figure, move: bool = False) -> bool:
+    """Whether the published figure lies in its range."""
+    return coverage.is_inside(coverage.with_range(arch, figure, move))
 
 
 def test_a_figure_within_the_models_share_is_inside_without_moving_anything():
     sm_75 = gpuemu.load_arch("sm_75")
-    assert all(coverage.figure(sm_75, row(expected, 100.0)).inside for expected in (100.0, 105.0, 95.0))
-    assert not coverage.Figure(row(4.4, 4.0), 3.8, 4.2).inside
-    assert coverage.Figure(row(4.0, 3.4), 3.2, 3.6).inside  # told to a whole number
+    assert all(inside(sm_75, row(expected, 100.0)) for expected in (100.0, 105.0, 95.0))
+    assert not coverage.is_inside(replace(row(4.4, 4.0), least=3.8, most=4.2))
+    assert coverage.is_inside(replace(row(4.0, 3.4), least=3.2, most=3.6))  # a whole number may be off by a half
 
 
 def test_a_figure_that_is_far_off_moves_the_values_and_may_stay_outside(monkeypatch):
     arch = gpuemu.load_arch("sm_75")
     latency = Range("operations.imad.latency_cycles", 5, 4, 8, "C", "")
     monkeypatch.setattr(coverage, "unsure", lambda _: [((), latency)])
-    found = next(published.rows(arch, [entry for entry in load("sm_75") if entry.name == "latency.imad"]))
-    assert coverage.figure(arch, found).inside
+    found = next(published.figures(arch, [entry for entry in load("sm_75") if entry.name == "latency.imad"]))
+    assert inside(arch, found)
     near, far = (replace(found, check=replace(found.check, expected=expected)) for expected in (7.9, 90.0))
-    assert not coverage.figure(arch, near).inside
-    assert 8 < coverage.figure(arch, near, move=True).highest < 8.1
-    assert coverage.figure(arch, near, move=True).inside
-    assert not coverage.figure(arch, far, move=True).inside
+    assert not inside(arch, near)
+    assert 8 < coverage.with_range(arch, near, move=True).most < 8.1
+    assert inside(arch, near, move=True)
+    assert not inside(arch, far, move=True)
 
 
 def test_what_nobody_measured_is_no_figure():
@@ -91,7 +95,7 @@ def test_the_table_is_accel_sims_where_it_is_at_hand():
             assert float(r["accelsim"]) == round(float(known[f"{r['chip']}_accelsim"]))
 
 
-def test_what_a_turn_takes_gives_the_rest_of_a_loop(monkeypatch):
+def test_what_a_turn_takes_gives_the_rest_of_a_loop(monkeypatch, capsys):
     """A launch of 2,830 cycles and 1,000, and 64 for each turn; the range is that of the short run, as a share."""
 
     def run(name: str, arch: gpuemu.Architecture, times: int) -> SimpleNamespace:
@@ -103,9 +107,8 @@ def test_what_a_turn_takes_gives_the_rest_of_a_loop(monkeypatch):
         )
 
     monkeypatch.setattr(accelsim, "run", run)
-    out = io.StringIO()
-    assert accelsim.main(["--chip", "H200", "--kernel", "MaxIops_int32", "--sure"], out) == 0
-    assert out.getvalue().splitlines() == [
+    assert main(["accelsim", "--chip", "H200", "--kernel", "MaxIops_int32", "--sure"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         "H200      MaxIops_int32        emulated      69,366 measured      70,225  -1.2%  Accel-Sim  +0.3%"
         "  range 62,429 to 83,239 inside",
         "H200: 1 kernels, mean error 1.2%, of Accel-Sim 0.3%; inside the range 1 of 1",

@@ -14,7 +14,7 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.machine.memory import Device
-from validation.flopbench import __main__ as command
+from validation.__main__ import main
 from validation.flopbench.compiling import Compiler, compiled
 from validation.flopbench.score import CHIP, architecture
 
@@ -49,7 +49,7 @@ def test_launches_of_a_program_are_timed_and_those_left_out_are_named(
 ) -> None:
     sources(tmp_path)
     (tmp_path / "cuda-profiling" / "profiling-data.csv").write_text("\n".join((COLUMNS, *ROWS)))
-    assert command.main([str(tmp_path), "--table"]) == 0
+    assert main(["flopbench", str(tmp_path), "--table"]) == 0
     told = re.sub(r" +", " ", re.sub(r"emulated +[\d.]+ us|[+-][\d.]+%|[\d.]+ %,? ?", "E", capsys.readouterr().out))
     lines = [line for line in told.splitlines() if line]
     assert lines[0].startswith("own scaled 2 CTAs E measured 4.00 us E")

@@ -11,7 +11,8 @@ import pytest
 from validation import records as data
 from validation.grids import records
 from validation.grids.launches import argument, grids
-from validation.grids.score import FILE, GridScore, chosen, estimate, held_out, table
+from validation.grids.score import FILE, HELD_OUT, chosen, estimate, table
+from validation.suite import Score, drawn
 
 FOLDER = data.data_folder("h100", FILE)
 
@@ -27,7 +28,7 @@ def test_a_part_is_held_out_and_the_parts_are_all() -> None:
     assert 30 <= len(parts[0]) <= 60
     assert parts[0] | parts[1] == parts[2]
     assert not parts[0] & parts[1]
-    assert all(held_out(name) for name in parts[0])
+    assert all(drawn(name, HELD_OUT) for name in parts[0])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,11 @@ def test_pages_of_the_profiler_become_rows(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_line_a_family_and_the_worst() -> None:
-    lines = table([GridScore("a", "add", 100, 105.0, 1.0), GridScore("b", "add", 100, 50.0, 3.0)], worst=1)
+    found = [
+        Score(name="a", family="add", measured=100, emulated=105.0, seconds=1.0),
+        Score(name="b", family="add", measured=100, emulated=50.0, seconds=3.0),
+    ]
+    lines = table(found, worst=1)
     assert lines[1].split() == ["add", "2", "27.5%", "27.5%", "-22.5%", "50%"]
     assert [line.split() for line in lines[4:6]] == [
         ["worst", "emulated", "measured", "error"],
@@ -74,7 +79,9 @@ def test_the_table_says_how_many_counters_are_near_what_was_measured() -> None:
         {"DRAM bytes": (10_000_000, 10_900_000), "L2 sectors": (100_000, 120_000)},
         {"DRAM bytes": (0, 90_000), "L2 sectors": (0, 1)},
     ]
-    lines = table([GridScore(str(k), "add", 100, 100.0, 1.0, each) for k, each in enumerate(counts)])
+    lines = table(
+        [Score(name=str(k), family="add", measured=100, emulated=100.0, counters=each) for k, each in enumerate(counts)]
+    )
     found = [line.split() for line in lines if "of the whole launch" in line]
     assert [(line[0], line[-1]) for line in found] == [("DRAM", "100%"), ("L2", "50%")]
 

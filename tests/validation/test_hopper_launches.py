@@ -37,7 +37,7 @@ def test_a_half_is_held_out_and_the_halves_are_all() -> None:
 def test_results_are_the_gpus_to_the_bit(name: str) -> None:
     launch, digest, figures = next(row for row in records.read(FOLDER / score.FILE) if row[0].name == name)
     found = score.emulate((launch, digest, figures, "sm_90"))
-    assert found.same
+    assert found.results_equal
     assert found.error == pytest.approx(0, abs=0.15)
     assert (
         found.counters["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"][0]

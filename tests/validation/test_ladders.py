@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +10,9 @@ import pytest
 
 import gpuemu
 from validation import ladders
-from validation.ladders import MEASURED, Ladder, Rung, inversions, main, rank_correlation
+from validation.__main__ import main
+from validation.ladders import MEASURED, Ladder, inversions, rank_correlation
+from validation.suite import Score
 
 STEPS = """
 template <int PAD> __global__ void step(float *out, const float *in, int size) {
@@ -40,14 +41,13 @@ transpose:
 
 
 @pytest.mark.slow
-def test_a_ladder_of_three_steps(tmp_path):
+def test_a_ladder_of_three_steps(tmp_path, capsys):
     (tmp_path / "ladder@1234567").mkdir()
     (tmp_path / "ladder@1234567" / "steps.cuh").write_text(STEPS, encoding="utf-8")
     file = tmp_path / "ladders.yaml"
     file.write_text(LADDER, encoding="utf-8")
-    out = io.StringIO()
-    assert main([str(tmp_path), "--file", str(file)], out) == 0
-    assert out.getvalue().splitlines() == [
+    assert main(["ladders", str(tmp_path), "--file", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         "transpose: transposes of 256 by 256, RTX A6000 (900 MHz), somebody/ladder @1234567",
         "  plain   emulated          3.3 us  measured          4.0 us   -16.8%  too few CTAs",
         "  half    emulated          2.5 us  measured          2.5 us    -1.0%  too few CTAs",
@@ -79,10 +79,13 @@ def test_settings_and_a_step_with_arguments_of_its_own(tmp_path, monkeypatch):
 
 
 def test_steps_that_change_places_are_told_only_beyond_what_their_figures_repeat():
-    steps = [Rung("a", 10, 10.0), Rung("b", 8, 9.95), Rung("c", 9, 5.0), Rung("d", 1, 1.0)]
+    def step(name: str, emulated: float, measured: float) -> Score:
+        return Score(name=name, emulated=emulated, measured=measured)
+
+    steps = [step("a", 10, 10.0), step("b", 8, 9.95), step("c", 9, 5.0), step("d", 1, 1.0)]
     assert inversions(steps, 0.01) == [("c", "b")]
     assert inversions(steps, 0.0) == [("c", "b")]
-    assert inversions([Rung("a", 10, 9.95), Rung("b", 8, 10.0)], 0.01) == []
+    assert inversions([step("a", 10, 9.95), step("b", 8, 10.0)], 0.01) == []
     assert rank_correlation(steps) == pytest.approx(0.8)
 
 
@@ -93,10 +96,8 @@ def test_a_clock_below_the_boost_clock_gives_dram_more_bytes_a_cycle():
 
 
 def test_the_file_names_its_sources_and_a_missing_checkout_is_said(tmp_path, capsys):
-    out = io.StringIO()
-    assert main(["--list"], out) == 0
-    assert "sgemm: github.com/siboehm/SGEMM_CUDA @60cba6f" in out.getvalue()
-    with pytest.raises(SystemExit):
-        main([str(tmp_path), "--ladder", "sgemm"], out)
+    assert main(["ladders", "--list"]) == 0
+    assert "sgemm: github.com/siboehm/SGEMM_CUDA @60cba6f" in capsys.readouterr().out
+    assert main(["ladders", str(tmp_path), "--ladder", "sgemm"]) == 2
     assert "a checkout of github.com/siboehm/SGEMM_CUDA @60cba6f" in capsys.readouterr().err
     assert Path(MEASURED).exists()

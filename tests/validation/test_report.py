@@ -7,17 +7,25 @@ import pytest
 
 from validation import launches, report
 from validation.deviations import Deviation
-from validation.score import Score
+from validation.suite import Score
 
 SCORES = [
-    *(Score(f"mix_all_{i:03d}", "mix_all", i % 3 == 0, 1000 * (i + 1), 1030 * (i + 1), True, 0, 0.0) for i in range(9)),
-    Score("tile_bad", "tile", True, 1000, 1500, True, 0, 0.0),
-    Score("tile_refused", "tile", False, 1000, 0, None, 0, 0.0, "an instruction that <nobody> knows"),
-]
+    *(
+        Score(name=f"mix_all_{i:03d}", family="mix_all", held_out=i % 3 == 0, measured=1000 * (i + 1),
+              emulated=1030 * (i + 1), counters_equal=True)
+        for i in range(9)
+    ),
+    Score(name="tile_bad", family="tile", held_out=True, measured=1000, emulated=1500, counters_equal=True),
+    Score(name="tile_refused", family="tile", measured=1000, failure="an instruction that <nobody> knows"),
+]  # fmt: skip
 WHOLE = {
-    state: [launches.LaunchScore(f"mix_all_{i}", "mix_all", 1000 * i, 990 * i, 1100 * i, 1040 * i) for i in (1, 2, 3)]
+    state: [
+        Score(name=f"mix_all_{i}", family="mix_all", state=state, measured=1000 * i, least=990 * i, most=1100 * i,
+              emulated=1040 * i)
+        for i in (1, 2, 3)
+    ]
     for state in launches.STATES
-}
+}  # fmt: skip
 GAP = Deviation("D1", "instruction fetch", ("tile_*",), 0.1, "open")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import pytest
 
 import gpuemu
 from validation import records, saved_clocks
+from validation.__main__ import main
 from validation.saved_clocks import SavedClocks, all_saved
 
 FOLDER = records.data_folder("h200")
@@ -33,14 +33,14 @@ def test_several_warps_and_ctas_save_the_cycles_of_their_replay(name: str, warps
     assert len(found.saved) == warps
 
 
-def test_the_command_counts_by_family_and_names_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_counts_by_family_and_names_what_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     good = SavedClocks("lat_a", "latency", ((0, 9),), ((0, 9),), ((0, 2),))
     bad = replace(good, name="lat_b", saved=((0, 8),))
     monkeypatch.setattr(saved_clocks, "all_saved", lambda *_: iter([good]))
-    out = io.StringIO()
-    assert saved_clocks.main([], out) == 0
-    assert out.getvalue().splitlines()[-1].endswith(" 1 of     1 equal; 0 without the second execution")
+    assert main(["saved_clocks"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" 1 of     1 equal; 0 without the second execution")
     monkeypatch.setattr(saved_clocks, "all_saved", lambda *_: iter([good, bad]))
-    out = io.StringIO()
-    assert saved_clocks.main([], out) == 1
-    assert out.getvalue().startswith("lat_b: saved ((0, 8),), replayed ((0, 9),)\nlatency ")
+    assert main(["saved_clocks"]) == 1
+    assert capsys.readouterr().out.startswith("lat_b: saved ((0, 8),), replayed ((0, 9),)\nlatency ")

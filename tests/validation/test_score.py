@@ -12,6 +12,7 @@ from validation import records, replay, score
 from validation.__main__ import main
 from validation.records import Measurement
 from validation.replay import INSTRUCTIONS, LOAD_WAVEFRONTS, STORE_WAVEFRONTS, Replay
+from validation.suite import Score, mean_error, write
 
 NAMES = ("mix_alu_001", "mix_alu_006", "queue_lds32_w1", "rate_lds32_c1_w2_on_0", "resident_lds128_w1_x2", "bar_lds_w2")
 
@@ -70,12 +71,14 @@ def test_an_error_is_of_the_fewest_cycles_and_has_a_sign() -> None:
 
 
 def test_the_headline_is_of_the_held_out_kernels_and_counts_those_that_failed() -> None:
-    def one(emulated: int, held_out: bool = True, failure: str = "") -> score.Score:
-        return score.Score("k", "mix_all", held_out, 1000, emulated, None, 0, 0.0, failure)
+    def one(emulated: int, held_out: bool = True, failure: str = "") -> Score:
+        return Score(
+            name="k", family="mix_all", held_out=held_out, measured=1000, emulated=emulated, failure=failure
+        )  # fmt: skip
 
     scores = [one(1010), one(970), one(1051), one(9000, held_out=False), one(0, failure="refused")]
     assert score.headline(scores) == ("held out: 3 of 4 kernels run, mean error 3.03%, median 3.00%, 66.7% within 5 %")
-    assert score.mean_error(scores[:3]) == pytest.approx(0.0303, abs=1e-4)
+    assert mean_error(scores[:3]) == pytest.approx(0.0303, abs=1e-4)
     assert score.headline([one(1000, held_out=False)]) == "no held-out kernel was scored"
 
 
@@ -117,7 +120,7 @@ def test_a_kernel_that_the_emulator_refuses_is_a_failure_and_not_left_out(tmp_pa
 
 def test_scores_come_back_from_their_file(tmp_path: Path, folder: Path) -> None:
     found = score.score(folder, gpuemu.load_arch("sm_90"), jobs=1)
-    score.write_scores(tmp_path / "scores.csv", found)
+    write(tmp_path / "scores.csv", found, score.COLUMNS)
     back = score.read_scores(tmp_path / "scores.csv")
     assert back == [replace(s, seconds=0.0, instructions=0) for s in found]
 

@@ -1,11 +1,15 @@
-"""Each measured launch of the set beside what the emulator says of it.
+"""Scores launches of HeCBench programs that others measured on an RTX 3080: Durations emulated and measured.
 
-Measured is gpu__time_duration on an RTX 3080 at its base clock, all caches flushed in front of every launch: of each
-kernel of a program the first two launches. Only those are told that put at most one CTA on an SM.
+    python -m validation flopbench SOURCES               # a checkout of gpuFLOPBench; needs nvcc
+    python -m validation flopbench SOURCES --only sort --jobs 1
+
+The measured value is gpu__time_duration on an RTX 3080 at its base clock, with all caches flushed before every launch,
+for the first two launches of each kernel of a program. Only launches with at most one CTA on an SM are scored.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import subprocess
@@ -19,9 +23,12 @@ from statistics import fmean, median
 from typing import Any
 
 import gpuemu
+from validation import suite
 from validation.flopbench.compiling import ARCHITECTURE, BuildError, Compiler, compiled
 from validation.replay import executor
+from validation.suite import Score
 
+DATA = Path("cuda-profiling") / "profiling-data.csv"
 CHIP = "RTX 3080"
 MOST_CTAS = 68
 SHORTER = {
@@ -31,12 +38,12 @@ SHORTER = {
     "not launched": "not launched here",
     "the program ended": "input that is not there, or a host program that did not come so far",
 }
-"""What a reason has in it, and how a table says it."""
+"""A part of each reason, and the short form that a table has."""
 TOO_LONG = "more seconds than a program may take"
 
 
 @dataclass(frozen=True)
-class Row:
+class Measured:
     """A measured launch."""
 
     program: str
@@ -48,43 +55,27 @@ class Row:
 
     @property
     def ctas(self) -> int:
-        """Of the grid."""
+        """The CTAs of the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
 @dataclass(frozen=True)
-class Score:
-    """A launch, measured and emulated; or why not. `notes`: what was not executed in front of it, or of it."""
-
-    row: Row
-    nanoseconds: float = 0.0
-    cycles: int = 0
-    limited_by: str = ""
-    notes: str = ""
-    error: str = ""
-
-    @property
-    def off(self) -> float:
-        """How far the emulated time is off, as a share of the measured one."""
-        return self.nanoseconds / self.row.nanoseconds - 1
-
-
-@dataclass(frozen=True)
 class Limits:
-    """`seconds` for a program: launches beyond them are sampled, as `gpuemu exec --seconds` does.
+    """Limits of a program's emulation.
 
-    `longest`: launches that took more microseconds on the GPU are left out.
+    Launches beyond `seconds` are sampled, as `gpuemu exec --seconds` does. Launches that took more than `longest`
+    microseconds on the GPU are left out.
     """
 
     seconds: int = 60
     longest: float = 5000.0
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of the table, those of larger grids too: they count which launch of its kernel a row is."""
+def read_rows(path: Path) -> list[Measured]:
+    """All rows of the table. Rows of larger grids count too: they decide which launch of its kernel a row is."""
     with path.open(newline="", encoding="utf-8") as file:
         return [
-            Row(
+            Measured(
                 row["targetName"], row["kernelName"], _numbers(row["Grid Size"]), _numbers(row["Block Size"]),
                 tuple(row["exeArgs"].split()), float(row["xtime"]),
             )
@@ -97,7 +88,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def settings() -> dict[str, Any]:
-    """The chip as it was measured: what is behind L2 keeps its clock and takes fewer cycles of slower SMs."""
+    """The chip as it was measured: DRAM keeps its clock, so its latency is fewer cycles of the slower SMs."""
     arch = gpuemu.load_arch(ARCHITECTURE).with_overrides({"chip": CHIP})
     chip, memory = arch.chips[CHIP], arch.global_memory
     base_clock = chip.base_clock_mhz or chip.clock_mhz
@@ -137,8 +128,8 @@ def executed(program: Path, arguments: Sequence[str], folder: Path, limits: Limi
     return found, f"the program ended with {ran.returncode}: {last[:120]}" if ran.returncode else ""
 
 
-def matched(rows: Sequence[Row], launches: Sequence[Mapping[str, Any]], limits: Limits) -> dict[int, Score]:
-    """The score of each row that a launch stands for: rows and launches of a kernel are in the same order."""
+def matched(rows: Sequence[Measured], launches: Sequence[Mapping[str, Any]], limits: Limits) -> dict[int, Score]:
+    """The score of each row that has a launch: rows and launches of a kernel are in the same order."""
     found: dict[int, Score] = {}
     counts: dict[str, int] = {}
     for launch in launches:
@@ -151,25 +142,32 @@ def matched(rows: Sequence[Row], launches: Sequence[Mapping[str, Any]], limits: 
     return found
 
 
-def _score(row: Row, launch: Mapping[str, Any], limits: Limits) -> Score:
+def _scored(row: Measured, failure: str = "", emulated: float = 0.0, note: str = "") -> Score:
+    return Score(
+        name=row.kernel, family=row.program.removesuffix("-cuda"), ctas=row.ctas, measured=row.nanoseconds / 1000,
+        emulated=emulated, note=note, failure=failure,
+    )  # fmt: skip
+
+
+def _score(row: Measured, launch: Mapping[str, Any], limits: Limits) -> Score:
     sizes = tuple(launch["grid"]), tuple(launch["block"])
     if sizes != (row.grid, row.block):
-        return Score(row, error=f"launched with a grid of {sizes[0]} and blocks of {sizes[1]} here")
+        return _scored(row, f"launched with a grid of {sizes[0]} and blocks of {sizes[1]} here")
     why = _too_long(row, limits) or ("" if launch["elapsed_cycles"] else TOO_LONG)
-    notes = "sampled" if launch["values"] == "sampled" else ""
-    return Score(row, launch["duration_ns"] or 0.0, launch["elapsed_cycles"] or 0, launch["limited_by"], notes, why)
+    note = launch["limited_by"] + ("; sampled" if launch["values"] == "sampled" else "")
+    return _scored(row, why, (launch["duration_ns"] or 0.0) / 1000, note)
 
 
-def _too_long(row: Row, limits: Limits) -> str:
+def _too_long(row: Measured, limits: Limits) -> str:
     return f"more than {limits.longest:.0f} us measured" if row.nanoseconds > 1000 * limits.longest else ""
 
 
-def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Score]:
+def of_program(job: tuple[Path, Path, Compiler, list[Measured], Limits]) -> list[Score]:
     """The scores of a program's launches, in the table's order."""
     sources, folder, compiler, rows, limits = job
     wanted = [number for number, row in enumerate(rows) if row.ctas <= MOST_CTAS]
     if all(_too_long(rows[number], limits) for number in wanted):
-        return [Score(rows[number], error=_too_long(rows[number], limits)) for number in wanted]
+        return [_scored(rows[number], _too_long(rows[number], limits)) for number in wanted]
     launches: list[dict[str, Any]] = []
     try:
         program = compiled(sources, rows[0].program, folder, compiler)
@@ -177,14 +175,14 @@ def of_program(job: tuple[Path, Path, Compiler, list[Row], Limits]) -> list[Scor
     except BuildError as error:
         why = " ".join(str(error).split())
     found = matched(rows, launches, limits)
-    return [found.get(number, Score(rows[number], error=why or "not launched")) for number in wanted]
+    return [found.get(number) or _scored(rows[number], why or "not launched") for number in wanted]
 
 
 def scores(
-    sources: Path, folder: Path, compiler: Compiler, rows: list[Row], only: str, limits: Limits, jobs: int
+    sources: Path, folder: Path, compiler: Compiler, rows: list[Measured], only: str, limits: Limits, jobs: int
 ) -> Iterator[list[Score]]:
-    """Program by program, as they are done."""
-    by_program: dict[str, list[Row]] = {}
+    """The scores of each program, in the order in which programs end."""
+    by_program: dict[str, list[Measured]] = {}
     for row in rows:
         by_program.setdefault(row.program, []).append(row)
     chosen = [group for name, group in by_program.items() if only in name and any(r.ctas <= MOST_CTAS for r in group)]
@@ -195,45 +193,56 @@ def scores(
 
 
 def lines(found: Sequence[Score]) -> Iterator[str]:
-    """A line a launch."""
+    """A line for each launch."""
     for s in found:
-        head = f"{s.row.program.removesuffix('-cuda'):18} {s.row.kernel[:32]:32} {s.row.ctas:3} CTAs"
-        if s.error:
-            yield f"{head}  measured {s.row.nanoseconds / 1000:10.2f} us  left out: {s.error}"
+        head = f"{s.family:18} {s.name[:32]:32} {s.ctas:3} CTAs"
+        if s.failure:
+            yield f"{head}  measured {s.measured:10.2f} us  left out: {s.failure}"
         else:
-            figures = f"emulated {s.nanoseconds / 1000:10.2f} us measured {s.row.nanoseconds / 1000:10.2f} us"
-            yield f"{head}  {figures} {s.off:+7.1%}  {s.limited_by}{f'; {s.notes}' if s.notes else ''}"
+            yield f"{head}  emulated {s.emulated:10.2f} us measured {s.measured:10.2f} us {s.error:+7.1%}  {s.note}"
 
 
 def summary(found: Sequence[Score]) -> str:
-    """How many ran, of how many programs, and how far they are off."""
-    ran = [s for s in found if not s.error]
-    programs = {s.row.program for s in found}
-    off = [abs(s.off) for s in ran] or [0.0]
+    """One sentence: how many launches of how many programs ran, and their errors."""
+    sizes = suite.errors(found)
+    ran = {s.family for s in found if not s.failure}
     return (
-        f"{len(ran)} of {len(found)} launches of {len({s.row.program for s in ran})} of {len(programs)} programs; "
-        f"mean error {fmean(off):.1%}, median {median(off):.1%}, {sum(one <= 0.15 for one in off)} within 15 %"
+        f"{len(sizes)} of {len(found)} launches of {len(ran)} of {len({s.family for s in found})} programs; mean error "
+        f"{suite.mean_error(found):.1%}, median {median(sizes or [0.0]):.1%}, "
+        f"{sum(size <= 0.15 for size in sizes)} within 15 %"
     )
 
 
 def table(found: Sequence[Score]) -> Iterator[str]:
-    """For a page: of each kernel that ran, its launches together; then why others were left out, and how many."""
+    """A page's table of kernels, each with its launches together, and how many launches each reason left out."""
     groups: dict[tuple[str, str], list[Score]] = {}
     why: dict[str, int] = {}
     for s in found:
-        if s.error:
-            reason = next((short for begin, short in SHORTER.items() if begin in s.error), "did not compile or run")
+        if s.failure:
+            reason = next((short for begin, short in SHORTER.items() if begin in s.failure), "did not compile or run")
             why[reason] = why.get(reason, 0) + 1
         else:
-            groups.setdefault((s.row.program.removesuffix("-cuda"), s.row.kernel), []).append(s)
+            groups.setdefault((s.family, s.name), []).append(s)
     yield "| program | kernel | CTAs | launches | emulated | measured | off |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for (program, kernel), group in sorted(groups.items()):
-        ctas = ", ".join(str(n) for n in dict.fromkeys(s.row.ctas for s in group))
-        emulated, measured = (
-            fmean(values) / 1000 for values in ([s.nanoseconds for s in group], [s.row.nanoseconds for s in group])
-        )
-        off = fmean(s.off for s in group)
+        ctas = ", ".join(str(n) for n in dict.fromkeys(s.ctas for s in group))
+        emulated, measured = fmean(s.emulated for s in group), fmean(s.measured for s in group)
+        off = fmean(s.error for s in group)
         yield f"| {program} | {kernel} | {ctas} | {len(group)} | {emulated:,.2f} | {measured:,.2f} | {off:+.1%} |"
     yield ""
     yield f"Left out: {'; '.join(f'{reason} ({count})' for reason, count in sorted(why.items()))}."
+
+
+def main(options: argparse.Namespace) -> None:
+    """Emulate the programs and print a line for each launch as its program ends."""
+    rows = read_rows(options.data or options.sources / DATA)
+    found: list[Score] = []
+    with tempfile.TemporaryDirectory() as folder:
+        places = options.sources.resolve(), (options.build or Path(folder)).resolve()
+        limits = Limits(options.seconds, options.longest)
+        compiler = Compiler(options.compiler, options.cuda)
+        for some in scores(*places, compiler, rows, options.only, limits, options.jobs):
+            found += some
+            print("\n".join(lines(some)), flush=True)
+    print("\n".join([*(table(found) if options.table else ()), summary(found)]))

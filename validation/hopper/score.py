@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import lzma
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -20,44 +18,28 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.table import Cell, Table, number, words
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.trace.model import Trace
+from validation import records as data
+from validation import suite
 from validation.hopper import records
 from validation.hopper.launches import Array, Launch, Tiles
-from validation.replay import executor
-from validation.score import WIDTH, worst_of
+from validation.suite import Score
 
 FILE = "hopper.csv"
 CODE = Path(__file__).with_name("kernels.cubin.xz")
-
-
-@dataclass(frozen=True)
-class LaunchScore:
-    """A launch: cycles measured and emulated, whether results are the GPU's to the bit, counters of both."""
-
-    name: str
-    family: str
-    measured: int
-    emulated: int
-    same: bool
-    counters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    refusal: str = ""
-
-    @property
-    def error(self) -> float:
-        """Of the emulation, as a share of what was measured."""
-        return self.emulated / self.measured - 1
-
-
-def held_out(name: str) -> bool:
-    """Whether a launch is kept from those who work on the model: one in two, by a hash of its name."""
-    return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
+HELD_OUT = 2
+"""One launch of so many is held out."""
+STATISTICS = (
+    suite.count("launches"), suite.mean("error", ".1%"), suite.median("median", ".1%"), suite.bias("mean", "+.1%"),
+    suite.within("within 5%", 0.05), suite.equal("results", "results_equal"),
+)  # fmt: skip
 
 
 def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Launch, str, dict[str, int]]]:
-    """The launches of a part of the data, whose families begin so, with digests and figures."""
+    """The launches of a part of the data with digests and figures; `family` is the beginning of the families' names."""
     return [
         (launch, digest, figures)
         for launch, digest, figures in records.read(folder / FILE)
-        if launch.family.startswith(family) and (which == "all" or held_out(launch.name) == (which == "held-out"))
+        if launch.family.startswith(family) and suite.keeps(which, suite.drawn(launch.name, HELD_OUT))
     ]
 
 
@@ -68,7 +50,7 @@ def code() -> Cubin:
 
 
 def traced(launch: Launch, arch: str) -> tuple[Trace, str]:
-    """What the first CTA does, and a digest of what all compute."""
+    """The trace of the first CTA, and a digest of the results of all CTAs."""
     buffers: dict[Array, NDArray[Any]] = {}
     given: list[Any] = []
     for argument in launch.args:
@@ -90,65 +72,58 @@ def traced(launch: Launch, arch: str) -> tuple[Trace, str]:
     return trace, hashlib.sha256(outs).hexdigest()[:16]
 
 
-def emulate(job: tuple[Launch, str, dict[str, int], str]) -> LaunchScore:
-    """A launch."""
+def emulate(job: tuple[Launch, str, dict[str, int], str]) -> Score:
+    """The score of a launch."""
     launch, digest, figures, arch = job
+    measured = figures[records.CYCLES]
     try:
         trace, found = traced(launch, arch)
         result = gpuemu.run(trace, arch)
     except GpuemuError as error:
-        return LaunchScore(
-            launch.name, launch.family, figures[records.CYCLES], 0, False, {}, str(error).partition("\n")[0]
-        )
-    both = {
+        reason = str(error).partition("\n")[0]
+        return Score(name=launch.name, family=launch.family, measured=measured, results_equal=False, failure=reason)
+    counters = {
         name: (value, int(result.counters[name]) * launch.ctas)
         for name, value in figures.items()
         if name in result.counters and name != records.CYCLES
     }
-    return LaunchScore(launch.name, launch.family, figures[records.CYCLES], result.cycles, found == digest, both)
+    return Score(
+        name=launch.name, family=launch.family, measured=measured, emulated=result.cycles,
+        results_equal=found == digest, counters=counters,
+    )  # fmt: skip
 
 
 def score(
     folder: Path, arch: str, which: str, family: str = "", jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[LaunchScore]:  # fmt: skip
+    progress: suite.Progress | None = None,
+) -> list[Score]:  # fmt: skip
     """The chosen launches, in the order of the measurements."""
-    todo = [(*each, arch) for each in chosen(folder, which, family)]
-    found: dict[str, LaunchScore] = {}
-    with executor(jobs or 2) as pool:
-        for future in as_completed([pool.submit(emulate, each) for each in todo]):
-            one = future.result()
-            found[one.name] = one
-            if progress is not None:
-                progress(len(found), len(todo))
-    return [found[each[0].name] for each in todo]
+    return suite.each(emulate, [(*one, arch) for one in chosen(folder, which, family)], jobs, progress)
 
 
-def table(scores: Sequence[LaunchScore], worst: int = 10) -> list[str]:
-    """A line a family, the whole, what was refused, counters, and the worst."""
+def table(scores: Sequence[Score], worst: int = 10) -> list[str]:
+    """The statistics of each family, the refused launches, the counters, and the worst launches."""
+    lines = suite.table(scores, STATISTICS, worst)
+    end = lines.index("")
+    refused = [f"refused {s.name}: {s.failure}" for s in scores if s.failure]
+    return [*lines[:end], *refused, *counters(scores), *lines[end:]]
+
+
+def counters(scores: Sequence[Score]) -> list[str]:
+    """For each counter the launches that agree, and the mean size of the differences."""
     rows: list[tuple[Cell, ...]] = []
-    groups = {name: [s for s in scores if s.family == name] for name in dict.fromkeys(s.family for s in scores)}
-    run = [s for s in scores if not s.refusal]
-    for name, group in (*groups.items(), ("all", list(scores))):
-        errors = [s.error for s in group if not s.refusal]
-        if errors:
-            near, sizes = fmean(abs(e) <= 0.05 for e in errors), (fmean(map(abs, errors)), median(map(abs, errors)))
-            same = f"{sum(s.same for s in group)}/{len(group)}"
-            rows.append((name, len(group), *sizes, fmean(errors), near, same))
-    heads = [
-        words("family"), number("launches"), number("error", ".1%"), number("median", ".1%"), number("mean", "+.1%"),
-        number("within 5%", ".0%"), number("results"),
-    ]  # fmt: skip
-    lines = Table(heads, rows).text(WIDTH).splitlines()
-    lines += [f"refused {s.name}: {s.refusal}" for s in scores if s.refusal]
-    counters: list[tuple[Cell, ...]] = []
-    for name in sorted({name for s in run for name in s.counters}):
-        pairs = np.array([s.counters[name] for s in run if name in s.counters])
+    for name in sorted({name for s in scores for name in s.counters}):
+        pairs = np.array([s.counters[name] for s in scores if name in s.counters])
         some = pairs[pairs[:, 0] > 0]
         off = np.abs(some[:, 1] / some[:, 0] - 1).mean() if len(some) else 0.0
-        counters.append((name, f"{int((pairs[:, 0] == pairs[:, 1]).sum())} of {len(pairs)}", float(off)))
-    if counters:
-        heads = [words("counter"), number("equal"), number("off", ".1%")]
-        lines += ["", *Table(heads, counters).text(WIDTH).splitlines()]
-    found = [(s.name, s.emulated, s.measured, s.error) for s in sorted(run, key=lambda s: -abs(s.error))[:worst]]
-    return [*lines, "", *worst_of(found)]
+        rows.append((name, f"{int((pairs[:, 0] == pairs[:, 1]).sum())} of {len(pairs)}", float(off)))
+    heads = [words("counter"), number("equal"), number("off", ".1%")]
+    return ["", *Table(heads, rows).text(suite.WIDTH).splitlines()] if rows else []
+
+
+def main(options: argparse.Namespace) -> None:
+    """Score the chosen launches and print the table."""
+    folder = data.data_folder(options.gpu, FILE)
+    with suite.progress_bar() as progress:
+        found = score(folder, options.arch, options.which, options.family, options.jobs, progress)
+    print("\n".join(table(found, options.worst)))
