@@ -9,7 +9,7 @@ from gpuemu.isa.table import parse_opcode
 
 
 class AccessKind(Enum):
-    """What a shared-memory instruction does, as far as its wavefronts depend on it."""
+    """The effect of a shared-memory instruction, as far as its wavefronts depend on it."""
 
     LOAD = "load"
     GENERIC_LOAD = "generic load"

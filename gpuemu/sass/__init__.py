@@ -1,10 +1,10 @@
-"""The way in from machine code: compile, read the cubin, disassemble, execute.
+"""Execute machine code: compile, read the cubin, disassemble, execute.
 
     tools        the compiler and the disassembler
-    image        the file: kernels, constants, variables, lines of the source
+    image        the file: kernels, constants, variables, source lines
     machine      CTAs, control flow, memory and its spaces, recording
-    numbers      IEEE arithmetic of all lanes
-    semantics    what each instruction does
+    numbers      IEEE arithmetic for all lanes at once
+    semantics    the effect of each instruction
 
-`launch.execute_launch` is the whole of it.
+`launch.execute_launch` runs all of it.
 """

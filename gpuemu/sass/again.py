@@ -1,4 +1,4 @@
-"""A second execution of a kernel that reads the clock, with the clock values that a replay has found."""
+"""Execute a kernel that reads the clock a second time, with the clock values that a replay has found."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gpuemu.trace.model import Instruction, Trace
 
 
 def clock_reads(code: Iterable[Instruction]) -> NDArray[np.bool_]:
-    """Which instructions read the clock or %globaltimer."""
+    """Return which instructions read the clock or %globaltimer."""
     return np.array([instruction.reads_time for instruction in code], np.bool_)
 
 
 @dataclass(frozen=True)
 class SecondExecution:
-    """Executes a launch again: a trace's `again`.
+    """Executes a launch again, as the `again` of a trace.
 
-    `launch` is `trace_kernel` with the arguments of the first execution. `before`: the bytes of each buffer, and what
-    they held then. It puts these contents back, so that the arrays hold the results of the second execution afterwards.
-    `reads` and `instructions`: see ReplayedClock. Raises GpuemuError for whatever the kernel must not do.
+    `launch` is `trace_kernel` with the arguments of the first execution. `before` has each buffer's bytes and its
+    original contents. The call restores these contents, so that the arrays contain the results of the second execution
+    afterwards. `reads` and `instructions`: see ReplayedClock. Raises GpuemuError for any fault of the kernel.
     """
 
     launch: Callable[..., Trace]
@@ -48,9 +48,9 @@ class SecondExecution:
 
 
 class Repeat:
-    """Takes down what a second execution needs of the first one; nothing for code that does not read the clock.
+    """Records the data of the first execution that a second one needs; nothing for code that does not read the clock.
 
-    `wanted`: whether there may be a second execution. `instructions` gets the warp instructions of each CTA.
+    `wanted`: whether there may be a second execution. `instructions` receives the warp instructions of each CTA.
     """
 
     def __init__(self, code: Iterable[Instruction], buffers: Iterable[Buffer], wanted: bool):
@@ -61,7 +61,7 @@ class Repeat:
             self._before = [(buffer.views[1], buffer.views[1].copy()) for buffer in buffers]
 
     def again(self, executor: CtaExecutor, launch: Callable[..., Trace]) -> SecondExecution | None:
-        """The second execution of what the executor has executed; None if nothing has read the clock."""
+        """Return the second execution of all that the executor has executed, or None if nothing read the clock."""
         if self.instructions is None or not any(map(executor.has_executed, np.flatnonzero(self._reads).tolist())):
             return None
         return SecondExecution(launch, self._before, self._reads, self.instructions)

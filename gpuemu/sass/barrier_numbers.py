@@ -1,4 +1,4 @@
-"""Barriers whose numbers come from registers, as a replay wants them: written into the instructions."""
+"""Write the numbers of barriers that come from registers into the instructions, for a replay."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def with_barrier_numbers(
     threads: NDArray[np.int64],
     used: Mapping[tuple[int, int, int | None], int],
 ) -> tuple[tuple[Instruction, ...], list[WarpTrace], NDArray[np.int64]]:
-    """Code, warps and the threads of each instruction with numbers for the registers of BAR, as a replay needs them.
+    """Return the code, the warps and the threads of each instruction, with numbers for the registers of BAR.
 
-    Where it has always been the same barrier, the numbers stand in the instruction; else each barrier gets an
-    instruction of its own behind the code. For a warp that does not arrive, since its predicate is off, it is a NOP.
+    If an instruction has always used the same barrier, it contains the numbers. Otherwise, each barrier gets its own
+    instruction after the code. For a warp that does not arrive because its predicate is false, the instruction is a
+    NOP.
     """
     if not used:
         return code, warps, threads

@@ -1,7 +1,7 @@
-"""The clusters of a launch: how many CTAs they have, as the cubin or the launch says.
+"""The clusters of a launch: their number of CTAs, from the cubin or from the launch.
 
-A cubin says how large a kernel's clusters are (`__cluster_dims__`), or that each launch has to (PTX .explicitcluster).
-Code that merely asks is told of a cluster of one CTA where nobody says otherwise.
+A cubin gives the size of a kernel's clusters (`__cluster_dims__`), or leaves it to each launch (PTX .explicitcluster).
+If neither gives a size, code that asks for its cluster gets a cluster of one CTA.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.trace.model import Launch
 
 _ASKED = re.compile(r"c\[0x0\]\[0x(140|144|148|14c|15c|160|164|188)\]")
-"""%is_explicit_cluster, %cluster_nctaid, %nclusterid, %cluster_nctarank."""
+"""Constants of %is_explicit_cluster, %cluster_nctaid, %nclusterid and %cluster_nctarank."""
 _BARRIERS = ("UCGABAR_ARV", "UCGABAR_WAIT")
 _WITH_CLUSTERS = "sm_9"
 Size = tuple[int, int, int]
 
 
 def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) -> Size:
-    """CTAs of a cluster along each axis; `given` by the launch. Raises GpuemuError where that cannot be."""
+    """Return the CTAs of a cluster along each axis; the launch may give them. Raises GpuemuError for a bad size."""
     file, name, own = function.cubin.file, function.source_name, function.cluster
     if given is None and own is None and function.explicit_cluster:
         found = "the kernel leaves the size of its clusters to the launch (.explicitcluster)"
@@ -46,7 +46,7 @@ def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) 
 
 
 def notes_of(function: DecodedFunction, size: Size) -> tuple[str, ...]:
-    """What is to be said of code that asks for its cluster, or waits for it, and may mean a larger one."""
+    """Return a note for code that uses its cluster and may expect a larger one than the launch has."""
     if math.prod(size) > 1 or not function.arch.startswith(_WITH_CLUSTERS) or function.cluster is not None:
         return ()
     asks = any(i.opcode in _BARRIERS or any(map(_ASKED.search, i.operands)) for i in function.code)

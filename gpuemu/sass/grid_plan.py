@@ -1,6 +1,6 @@
-"""The plan of a launch: which CTAs are recorded, and how the others are explored. `gpuemu.chip.plan` has one.
+"""The plan of a launch: the CTAs to record, and how the others are explored. `gpuemu.chip.plan` implements it.
 
-`trace_kernel` receives the plan from its caller, because how a chip deals out CTAs is not known in this room.
+`trace_kernel` receives the plan from its caller, because this room does not know how a chip distributes CTAs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gpuemu.trace.model import GridSample, Launch, Trace
 
 
 class Executed(NamedTuple):
-    """The CTAs that have executed: `timed` is what was recorded of those that are timed, `others` of further ones.
+    """The CTAs that have executed: `timed` has the recorded timed CTAs, `others` the recorded further ones.
 
-    `work`: warp instructions of each CTA of the grid, 0 where a CTA did not execute.
+    `work`: warp instructions of each CTA of the grid, 0 for a CTA that did not execute.
     """
 
     timed: Taken
@@ -33,23 +33,23 @@ class LaunchPlan(Protocol):
     timed: Sequence[int]
 
     def recorded_beside(self, timed_only: bool) -> Sequence[int]:
-        """Further CTAs to record while the launch executes. `timed_only`: the launch executes the timed ones only."""
+        """Return further CTAs to record while the launch executes. `timed_only`: only the timed CTAs execute."""
 
     def work_queues(self, timed_only: bool) -> WorkQueues | None:
-        """The words that hand out work, where not all CTAs execute."""
+        """Return the words that distribute work, if not all CTAs execute."""
 
     def explore(
         self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None], timed_only: bool
     ) -> None:
-        """Find out about the rest of the grid, now that the timed CTAs have executed.
+        """Explore the rest of the grid, after the timed CTAs have executed.
 
         `run` executes CTAs and appends them to `executed.others`; it raises ExecutionError and UnsupportedError.
         """
 
     def sample(self, environment: Environment, others: Trace) -> GridSample | None:
-        """What is known of the grid beside the timed CTAs; `others` is the trace of the further CTAs.
+        """Return the facts about the grid beyond the timed CTAs; `others` is the trace of the further CTAs.
 
-        None where the timed CTAs are the whole grid.
+        It is None if the timed CTAs are the whole grid.
         """
 
 
@@ -57,4 +57,4 @@ class GridPlan(Protocol):
     """Makes the plan of a launch."""
 
     def begin(self, launch: Launch, sms: int, resident: int) -> LaunchPlan:
-        """The plan for a chip of so many SMs, on each of which so many CTAs live at once."""
+        """Return the plan for a chip with `sms` SMs, on each of which `resident` CTAs are resident at once."""

@@ -1,8 +1,8 @@
-"""Executes a launch: every CTA of the grid, or some, and records those that its plan chooses.
+"""Execute a launch: all CTAs of the grid or some of them, and record the ones that its plan chooses.
 
     trace = execute_launch(LaunchConfig("k.cubin", args=[array, array, 64]), Listeners(), plan)
 
-Arrays passed as arguments are the kernel's buffers: what it stores is in them afterwards.
+Arrays passed as arguments are the kernel's buffers, and contain its results afterwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpuemu.trace.row_table import joined_sources
 
 
 class KernelFaultError(GpuemuError):
-    """What a kernel must not do. `cause` is the executor's own error."""
+    """A fault of a kernel. `cause` is the executor's own error."""
 
     cause: ExecutionError | None = None
 
@@ -49,13 +49,13 @@ class KernelFaultError(GpuemuError):
 def execute_launch(
     config: LaunchConfig, listeners: Listeners, plan: GridPlan | None = None, clock: ReplayedClock | None = None
 ) -> Trace:
-    """Execute a launch and return the trace of its recorded CTAs: those that `config` names, else those of the plan.
+    """Execute a launch and return the trace of its recorded CTAs, which `config` or else the plan names.
 
-    Without a plan these are all CTAs. `clock`: the values of clock reads in a second execution, which
-    `gpuemu.run(..., clocks=True)` asks for; the first execution counts instructions instead.
+    Without a plan, all CTAs are recorded. `clock`: the values of clock reads in a second execution, which
+    `gpuemu.run(..., clocks=True)` requests. The first execution counts instructions instead.
 
-    Raises GpuemuError for arguments that do not fit, an unknown instruction, an integer argument where nothing says
-    whether the parameter is a float, and any fault of the kernel, with its instruction, warp, lane and source line.
+    Raises GpuemuError for arguments that do not fit, for an unknown instruction, for an integer argument if the
+    parameter may be a float, and for any fault of the kernel. A fault has its instruction, warp, lane and source line.
     """
     prepared = prepare(config)
     planned = plan.begin(prepared.launch, prepared.sms, prepared.resident) if plan and config.ctas is None else None
@@ -77,7 +77,7 @@ def _again(
 
 
 class _Execution:
-    """One launch while it executes. `executed` grows with each CTA that ends."""
+    """One launch during its execution. `executed` grows with each CTA that ends."""
 
     def __init__(
         self, prepared: PreparedLaunch, config: LaunchConfig, listeners: Listeners, planned: LaunchPlan | None,
@@ -124,7 +124,7 @@ class _Execution:
 
     @property
     def _spare(self) -> range:
-        """CTAs that execute only if others wait for them."""
+        """Return the CTAs that execute only if others wait for them."""
         return range(self._prepared.launch.ctas if self._config.timed_only else 0)
 
     def run(self) -> None:
@@ -156,7 +156,7 @@ class _Execution:
             raise _unknown(error, prepared.function, prepared.file) from None
 
     def _record(self) -> None:
-        """Record the CTAs that have ended, each when all before it have."""
+        """Record the CTAs that have ended, each once all before it have ended."""
         while self._in_order and self._in_order[0] in self._ended:
             cta = self._ended.pop(self._in_order.popleft())
             if self._listeners.observer is not None:
@@ -176,7 +176,7 @@ class _Execution:
                 self.executed.others.add(one)
 
     def traces(self) -> tuple[Trace, Trace]:
-        """The traces of the timed CTAs and of the others that were recorded."""
+        """Return the traces of the timed CTAs and of the others that were recorded."""
         prepared, (timed, others, _) = self._prepared, self.executed
         barriers = self.executor.barriers_used
         code, warps, threads = with_barrier_numbers(prepared.code, timed.warps + others.warps, self._threads, barriers)
@@ -203,7 +203,7 @@ class _Execution:
 
 
 def _with_ctas(trace: Trace, warps: tuple[WarpTrace, ...], taken: Taken, has_events: bool) -> Trace:
-    """The trace with these warps, and what was recorded of them."""
+    """Return the trace with these warps and their recorded accesses."""
     addresses, active, spaces = taken.columns()
     return replace(
         trace, warps=warps, addresses=addresses, active=active, spaces=spaces if spaces.any() else None,
@@ -213,14 +213,14 @@ def _with_ctas(trace: Trace, warps: tuple[WarpTrace, ...], taken: Taken, has_eve
 
 
 def as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:
-    """A source line, its file called as the user called it."""
+    """Return a source line with the file name that the user gave."""
     if source is None or not isinstance(what, str | os.PathLike):
         return source
     return (os.fspath(what), source[1]) if Path(source[0]) == Path(what).resolve() else source
 
 
 def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> GpuemuError:
-    """The refusal of an instruction: its function, its address there, its text, and what of it is not known."""
+    """Return the error for an unknown instruction: its function, its address, its text, and the unknown part."""
     offset = error.instruction.offset
     source = as_given(function.source_line(offset), file)
     where = function.image.place(offset) + _called_from(function, offset)
@@ -231,14 +231,14 @@ def _unknown(error: UnsupportedError, function: DecodedFunction, file: str) -> G
 
 
 def _called_from(function: DecodedFunction, offset: int) -> str:
-    """The calls that inlined an instruction, the innermost first: ", called at k.cu:42"; "" where there are none."""
+    """Return the calls that inlined an instruction, the innermost first: ", called at k.cu:42", or ""."""
     return "".join(f", called at {file}:{line}" for file, line in function.call_sites(offset))
 
 
 def _explained(
     error: ExecutionError, function: DecodedFunction, file: str, cta: int, launch: Launch
 ) -> KernelFaultError:
-    """The error as a kernel's author wants it: source line, instruction, CTA, warp, lane."""
+    """Return the error as a kernel's author needs it: source line, instruction, CTA, warp, lane."""
     instruction = error.instruction
     source = as_given(function.source_line(instruction.offset), file)
     place = function.image.place(instruction.offset).replace("+", " at ")

@@ -1,7 +1,7 @@
 """One description of a kernel launch, which every entry point builds once and passes on.
 
-The command line, `trace_kernel`, `check`, `rank`, the judge and the Triton driver differ in where a launch comes from.
-They all end in `gpuemu.chip.tracing.execute_launch(LaunchConfig(...), Listeners(...))`.
+The command line, `trace_kernel`, `check`, `rank`, the judge and the Triton driver obtain launches in different ways.
+They all call `gpuemu.chip.tracing.execute_launch(LaunchConfig(...), Listeners(...))`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from gpuemu.sass.machine.observer import Observer
 
 Sizes = tuple[int, int, int]
-"""In x, y and z."""
+"""Sizes in x, y and z."""
 DEFAULT_BUDGET = 100_000_000
 """Warp instructions that one CTA may execute before gpuemu reports an endless loop."""
 DEFAULT_STACK_BYTES = 1024
-"""Stack of a thread where the assembler asks for less: the driver's default (cudaLimitStackSize)."""
+"""Minimum stack of a thread: the driver's default (cudaLimitStackSize), unless the assembler requests more."""
 
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """A kernel, its launch, the hardware, and which CTAs to execute and record.
+    """A kernel, its launch, the hardware, and the CTAs to execute and record.
 
-    `code`: path of a .cu, .ptx or .cubin, the bytes of a cubin, or a Cubin. `kernel` may be None where there is one.
-    `grid` and `cluster` count CTAs, `block` counts threads; `cluster` is for kernels that do not fix their own
-    (cudaLaunchAttributeClusterDimension). `args` are in the kernel's order: NumPy arrays are device buffers, updated in
+    `code`: path of a .cu, .ptx or .cubin, the bytes of a cubin, or a Cubin. `kernel` may be None if there is only one.
+    `grid` and `cluster` count CTAs, and `block` counts threads. `cluster` is for kernels that do not fix their own size
+    (cudaLaunchAttributeClusterDimension). `args` are in the kernel's order. NumPy arrays are device buffers, updated in
     place; ints and floats get the parameter's type; NumPy and ctypes scalars have their own; a tuple is a structure.
 
-    `arch` has the hardware with its chip and caches; a name such as "sm_90a" only says what a .cu is compiled for.
-    `options` go to the compiler of a .cu.
+    `arch` is the hardware with its chip and caches; a name such as "sm_90a" only selects the target of a .cu. `options`
+    are passed to the compiler of a .cu.
 
-    `ctas` are recorded; None takes those that the busiest SM runs at once, and samples others. `timed_only` executes
-    no CTA besides, so that their results are missing from the arrays.
+    `ctas`: the CTAs to record. None records the CTAs that the busiest SM runs at once, and samples others. `timed_only`
+    executes no other CTAs, so their results are missing from the arrays.
 
     `budget` is in warp instructions per CTA. `stack_bytes` per thread hold calls and recursion. `zero_shared`: reads of
-    unwritten shared memory find zeros instead of being an error. `device` holds what earlier launches left. `noise`
-    seeds random bits for unwritten registers and shared memory, which are zeros otherwise.
+    unwritten shared memory return zeros instead of causing an error. `device` contains the data of earlier launches.
+    `noise` seeds random bits for unwritten registers and shared memory, which are otherwise zeros.
     """
 
     code: str | os.PathLike[str] | bytes | Cubin
@@ -65,11 +65,11 @@ class LaunchConfig:
 
 @dataclass(frozen=True)
 class Listeners:
-    """Functions and objects that hear about an execution while it goes on.
+    """Functions and objects that receive events during an execution.
 
-    `printer` gets the text that printf prints. `progress` gets the number of CTAs done and of all. `watch` is called
-    once with a function that returns the warp instructions executed so far, on any thread. `observer` hears every
-    access; if it forgives, a kernel's fault ends the launch without an error.
+    `printer` receives the text that printf prints. `progress` receives the number of finished CTAs and of all CTAs.
+    `watch` is called once with a function that returns the warp instructions executed so far, on any thread. `observer`
+    receives every access. If it forgives faults, a kernel's fault ends the launch without an error.
     """
 
     printer: Callable[[str], None] | None = None
@@ -79,4 +79,4 @@ class Listeners:
 
 
 SILENT = Listeners()
-"""Nobody listens."""
+"""Listeners that ignore all events."""

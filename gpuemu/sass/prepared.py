@@ -1,4 +1,4 @@
-"""A launch before its first instruction: the decoded kernel, its place on the chip, its memory and its executor."""
+"""A launch before its first instruction: the decoded kernel, its limits on the chip, its memory and its executor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpuemu.trace.model import Instruction, Launch, Trace
 from gpuemu.trace.residency import residency, units
 
 _STACK_ALIGNMENT = 16
-"""Bytes to which a thread's stack is rounded up."""
+"""A thread's stack is rounded up to this number of bytes."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class PreparedLaunch:
 
     @property
     def file(self) -> str:
-        """The file that the kernel came from, as the user named it."""
+        """The kernel's file, as the user named it."""
         return self.function.cubin.file
 
     @property
@@ -72,9 +72,9 @@ class PreparedLaunch:
 
 
 def prepare(config: LaunchConfig) -> PreparedLaunch:
-    """Decode the kernel and find its place on the chip. Raises GpuemuError for a launch that no GPU would accept."""
+    """Decode the kernel and check it against the chip. Raises GpuemuError for a launch that no GPU would accept."""
     arch = config.arch
-    # A what-if architecture of the user's own is compiled for as the chip that it says it is.
+    # A user's what-if architecture is compiled for its compute capability.
     name = arch.code_name if isinstance(arch, Architecture) else arch
     function = decode_function(config.code, config.kernel, name, options=config.options)
     hardware = arch if isinstance(arch, Architecture) else load_arch(name or function.arch)
@@ -100,12 +100,12 @@ def prepare(config: LaunchConfig) -> PreparedLaunch:
 
 
 def new_memory(prepared: PreparedLaunch, config: LaunchConfig, lanes: Lanes, spread: int) -> Memory:
-    """The memory of a launch. `spread`: see Observer."""
+    """Return the memory of a launch. `spread`: see Observer."""
     shared_bytes, shared_base, system_wrote = shared_memory(prepared.function, prepared.launch, prepared.hardware)
     return Memory(
         shared_bytes=shared_bytes,
         shared_base=shared_base,
-        # Frames of wide variables are aligned to the stack's first value, which is this.
+        # The frames of wide variables are aligned to this initial value of the stack.
         local_bytes_per_lane=units(max(prepared.function.local_bytes, config.stack_bytes), _STACK_ALIGNMENT),
         lanes=lanes,
         zero_shared=config.zero_shared,
@@ -119,7 +119,7 @@ def new_environment(
     prepared: PreparedLaunch, config: LaunchConfig, observer: Observer | None, printer: Callable[[str], None],
     clock: ReplayedClock | None, work_queues: WorkQueues | None,
 ) -> Environment:  # fmt: skip
-    """Memory, constants and arguments of a launch, before it executes. Raises GpuemuError for unfit arguments."""
+    """Return memory, constants and arguments of a launch before execution. Raises GpuemuError for unfit arguments."""
     function, launch, hardware = prepared.function, prepared.launch, prepared.hardware
     lanes = Lanes(launch.threads_per_cta, config.noise)
     memory = new_memory(prepared, config, lanes, 0 if observer is None else observer.spread)
@@ -144,14 +144,14 @@ def new_environment(
 
 
 def new_executor(prepared: PreparedLaunch, environment: Environment) -> CtaExecutor:
-    """The executor of CTAs. Raises UnsupportedError for an instruction that it does not know."""
+    """Return the executor of CTAs. Raises UnsupportedError for an unknown instruction."""
     several = math.prod(prepared.cluster) > 1
     clusters = Clusters(prepared.cluster, prepared.launch.grid, environment.lanes.exists) if several else None
     return CtaExecutor(environment, clusters)
 
 
 def _check_bounds(function: DecodedFunction, launch: Launch) -> None:
-    """Refuse a block that the code was not compiled for: by __launch_bounds__ (PTX: .maxntid), or .reqntid."""
+    """Refuse a block that the code was not compiled for: by __launch_bounds__ (PTX: .maxntid) or .reqntid."""
     file, found, required = function.cubin.file, str(launch.block), function.required_block
     if required is not None and launch.block != required:
         right = f"expected {required}, the only block that {function.source_name} was compiled for (.reqntid)"

@@ -1,4 +1,4 @@
-"""The memory that gpuemu itself needs for a launch, estimated before any of it is taken."""
+"""Estimate the memory that gpuemu itself needs for a launch, before it allocates any."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from gpuemu.trace.launch_limits import MOST_STACK_BYTES
 from gpuemu.trace.model import Launch
 
 _BYTES_PER_CTA = 160
-"""Measured with grids of up to 4 million CTAs: what is kept for each of them, whether it executes or not."""
+"""Bytes stored per CTA, whether it executes or not; measured with grids of up to 4 million CTAs."""
 MOST_BYTES = 1 << 34
 
 
 def check_room(launch: Launch, stack_bytes: int, file: str) -> None:
-    """Refuse a stack that no GPU has, and a grid for which there is no room. Raises GpuemuError."""
+    """Refuse a stack larger than any GPU's, and a grid that needs too much memory. Raises GpuemuError."""
     if stack_bytes > MOST_STACK_BYTES:
         right = f"expected at most {MOST_STACK_BYTES:,}, the local memory of a thread"
         raise GpuemuError.one(file, None, "--stack", f"{stack_bytes:,} bytes", right)

@@ -1,4 +1,4 @@
-"""What recorders took down of several CTAs, put together."""
+"""Join the recordings of several CTAs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu.trace.model import WarpTrace
 
 
 class Taken:
-    """The recorded warps of CTAs, and the rows of addresses that they refer to."""
+    """The recorded warps of CTAs, and the address rows that they use."""
 
     def __init__(self, width: int) -> None:
         nothing = np.zeros((0, width), np.int64)
@@ -21,7 +21,7 @@ class Taken:
         self._count = 0
 
     def add(self, cta: Cta) -> None:
-        """Append what the recorder of a CTA has."""
+        """Append the recording of a CTA."""
         if cta.cluster is not None:
             cta.recorder.receive(cta.cluster.incoming.get(cta.rank, ()))
         warps, rows = cta.recorder.trace_parts(cta.number, self._count, len(self.events))
@@ -31,6 +31,6 @@ class Taken:
         self._count += len(rows[0])
 
     def columns(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8]]:
-        """The addresses, active lanes and spaces of all rows."""
+        """Return the addresses, active lanes and spaces of all rows."""
         a, b, c = (np.concatenate([part[column] for part in self.rows]) for column in range(3))
         return a, b, c

@@ -21,7 +21,7 @@ The file is a NumPy .npz with these arrays:
     event_numbers  int32 [all of them]                  the event of each, -1 for none; without events, all three
                                                         arrays are omitted
 
-The same trace gives the same bytes: rows are in the order of their first use, and the archive has no date.
+Equal traces give equal bytes: rows are in the order of their first use, and the archive has no date.
 """
 
 from __future__ import annotations

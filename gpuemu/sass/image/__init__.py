@@ -1,1 +1,1 @@
-"""What a cubin holds: ELF, kernels and their attributes, lines of the source, names."""
+"""The contents of a cubin: ELF, kernels and their attributes, source lines, names."""

@@ -1,13 +1,13 @@
-"""Reads a cubin, the ELF file with an SM's machine code: kernels, what each needs, constants and variables.
+"""Read a cubin, the ELF file with an SM's machine code: kernels, their requirements, constants and variables.
 
     cubin = read_cubin("kernels.cubin")
     kernel = cubin.kernel("gemm")               # by its symbol or by its name in the source
     kernel.registers_per_thread, kernel.parameters, kernel.constant_sections[3].variables
 
-A kernel NAME has its code in `.text.NAME`, its attributes in `.nv.info.NAME`, its static shared memory as
-the size of `.nv.shared.NAME`, its own constants in `.nv.constantN.NAME`. Constant banks, by what compilers
-put there: 0 the launch and the parameters, 2 jump tables and literals, 3 `__constant__` variables, 4 the
-addresses of `__device__` variables, which stand in `.nv.global.init` and `.nv.global`.
+A kernel NAME has its code in `.text.NAME`, its attributes in `.nv.info.NAME`, its static shared memory as the size of
+`.nv.shared.NAME`, its own constants in `.nv.constantN.NAME`. Compilers use the constant banks as follows: 0 for the
+launch and the parameters, 2 for jump tables and literals, 3 for `__constant__` variables, and 4 for the addresses of
+`__device__` variables, which are in `.nv.global.init` and `.nv.global`.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _CONSTANT_BANKS = 18
 _CONSTANT_BANK_BYTES = 1 << 16
 _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
-_PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # where the attribute is missing: least SM number, base
+_PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # if the attribute is missing: minimum SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
 PTX_SECTION = ".nv_debug_ptx_txt"
-_MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a tensor map
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # values of a tensor map
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a section: `offset` in it and `size`, in bytes."""
+    """A variable of a section, with its `offset` and `size` in bytes."""
 
     name: str
     offset: int
@@ -59,7 +59,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Section:
-    """A constant bank or global variables; `relocations` are the places in it that wait for an address."""
+    """A constant bank or global variables; `relocations` are the places in it that need an address."""
 
     name: str
     data: bytes
@@ -68,11 +68,11 @@ class Section:
     relocations: tuple[Relocation, ...]
 
     def addresses(self, base: int) -> dict[str, int]:
-        """The addresses of its variables, and its own, when it lies at `base`."""
+        """Return the addresses of its variables, and its own, if it is at `base`."""
         return {self.name: base, **{v.name: base + v.offset for v in self.variables}}
 
     def placed(self, addresses: Mapping[str, int], file: str = "<cubin>") -> bytes:
-        """The data with addresses filled in; raises GpuemuError for a symbol that has none."""
+        """Return the data with addresses filled in; raises GpuemuError for a symbol without one."""
         data = bytearray(self.data)
         for relocation in self.relocations:
             size = _ADDRESS_BYTES.get(relocation.kind)
@@ -98,15 +98,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's machine code and what a launch of it needs; sizes in bytes.
+    """A kernel's machine code and the requirements of its launch; sizes are in bytes.
 
-    `static_shared_bytes` leaves out what the system keeps for itself: on sm_90 the first 1024 bytes, so that
-    a kernel's own begin at `shared_base`. `local_bytes` is what the assembler knows a thread's stack to take;
-    recursion and calls through pointers take more. `parameter_base` is an offset in constant bank 0.
-    `driver_parameters`: how many of the parameters, the last ones, the driver fills in (see `_of_the_driver`).
-    `branch_targets`: byte offset of an indexed branch → the offsets it may go to. `device_functions`: the
-    offset of each function within the code. `code_relocations` is empty in a kernel that calls none by its address.
-    `source_lines` has an entry for each 16-byte instruction: None where the cubin has no line information.
+    `static_shared_bytes` excludes the bytes that the system reserves. On sm_90 these are the first 1024 bytes, so a
+    kernel's own bytes begin at `shared_base`. `local_bytes` is the size of a thread's stack as far as the assembler
+    knows it; recursion and calls through pointers need more. `parameter_base` is an offset in constant bank 0.
+    `driver_parameters`: the number of parameters at the end that the driver fills in (see `_of_the_driver`).
+    `branch_targets`: byte offset of an indexed branch → its possible targets. `device_functions`: the offset of each
+    function within the code. `code_relocations` is empty in a kernel that calls no function by its address.
+    `source_lines` has an entry for each 16-byte instruction, or None without line information.
     """
 
     name: str
@@ -133,21 +133,21 @@ class Kernel:
 
     @property
     def constant_banks(self) -> dict[int, bytes]:
-        """The contents of the constant banks by number, with zeros where addresses are still to come."""
+        """Return the contents of the constant banks by number, with zeros for addresses that are not known yet."""
         return {number: section.data for number, section in self.constant_sections.items()}
 
     def placed_constant_banks(self, addresses: Mapping[str, int]) -> dict[int, bytes]:
-        """The contents of the constant banks when variables lie at these addresses."""
+        """Return the contents of the constant banks if variables have these addresses."""
         return {number: section.placed(addresses) for number, section in self.constant_sections.items()}
 
     @cached_property
     def source_file(self) -> str | None:
-        """The file in which the kernel stands, if the cubin has line information."""
+        """The source file of the kernel, if the cubin has line information."""
         first = next((line for line in self.source_lines if line is not None), None)
         return None if first is None else first.outermost.file
 
     def source_line(self, offset: int) -> tuple[str, int] | None:
-        """File and line of an instruction: its innermost line in the kernel's own file."""
+        """Return file and line of an instruction: its innermost line in the kernel's own file."""
         index = offset // INSTRUCTION_BYTES
         place = self.source_lines[index] if index < len(self.source_lines) else None
         file = self.source_file
@@ -157,9 +157,9 @@ class Kernel:
         return (place.file, place.line) if line is None else (file, line)
 
     def source_places(self, offset: int) -> tuple[tuple[str, int], ...]:
-        """Files and lines of an instruction, the innermost first, then the calls that inlined it; () if none is known.
+        """Return files and lines of an instruction, the innermost first, then the calls that inlined it; () if unknown.
 
-        Files are named relative to the folder of the kernel's own file, those that lie elsewhere by their names alone.
+        File names are relative to the folder of the kernel's own file. Files elsewhere have their names only.
         """
         index = offset // INSTRUCTION_BYTES
         place = self.source_lines[index] if index < len(self.source_lines) else None
@@ -171,7 +171,7 @@ class Kernel:
 
     @cached_property
     def source_paths(self) -> dict[str, str]:
-        """The paths of the source files, as the compiler found them, by the names that `source_places` gives them."""
+        """The paths of the source files at compilation, by the names that `source_places` gives them."""
         found: dict[str, str] = {}
         for place in dict.fromkeys(self.source_lines):
             while place is not None:
@@ -180,7 +180,7 @@ class Kernel:
         return found
 
     def call_sites(self, offset: int) -> list[tuple[str, int]]:
-        """File and line of the calls that inlined an instruction where `source_line` has it, the innermost first."""
+        """Return file and line of the calls that inlined an instruction at its `source_line`, the innermost first."""
         index = offset // INSTRUCTION_BYTES
         place = self.source_lines[index] if index < len(self.source_lines) else None
         shown = self.source_line(offset)
@@ -195,17 +195,17 @@ class Kernel:
 
 @lru_cache(maxsize=256)
 def _named_from(file: str, beside: str) -> str:
-    """A file's name as seen from the folder of another, or its name alone where it is not below that."""
+    """Return a file's path relative to the folder of another file, or its name if it is not below that folder."""
     path, folder = PurePath(file), PurePath(beside).parent
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """A function with a section of its own, which kernels call by its address; sizes in bytes.
+    """A function with its own section, which kernels call by its address; sizes are in bytes.
 
-    `functions`: the offsets of the symbols in it. `constant_banks`: those it brings along, which the kernel's
-    would have to be joined with.
+    `functions`: the offsets of its symbols. `constant_banks`: its own constant banks, which would have to be joined
+    with the kernel's.
     """
 
     name: str
@@ -219,9 +219,9 @@ class DeviceFunction:
 
 @dataclass(frozen=True, eq=False)
 class Cubin:
-    """A cubin as read. `file` names it in messages; `content` is the whole file.
+    """A cubin that was read. `file` is its name in messages; `content` is the whole file.
 
-    `linked`: whether it is an executable and no object file. `undefined_functions`: those of the driver.
+    `linked`: whether it is an executable, not an object file. `undefined_functions`: functions of the driver.
     """
 
     file: str
@@ -232,12 +232,12 @@ class Cubin:
     functions: Mapping[str, DeviceFunction]
     undefined_functions: tuple[str, ...]
     global_sections: tuple[Section, ...]
-    """Those of `__device__` variables that are there: the initialised ones, then the zeroed ones."""
+    """The sections of `__device__` variables that exist: first the initialized ones, then the zeroed ones."""
     section_starts: Mapping[str, int] = field(default_factory=dict)
-    """Where a program's device keeps these sections, by name. Without it they are the first buffers of each launch."""
+    """Addresses of these sections in a program's device, by name. By default, they are each launch's first buffers."""
 
     def kernel(self, name: str | None = None) -> Kernel:
-        """A kernel by its symbol, or by its name in the source; None stands for the only one.
+        """Return a kernel by its symbol or by its name in the source; None selects the only one.
 
         Raises GpuemuError that lists the kernels.
         """
@@ -245,13 +245,13 @@ class Cubin:
 
 
 class _NoHardwareHas(ValueError):
-    """What a kernel needs."""
+    """A requirement of a kernel that no hardware meets."""
 
 
 def read_cubin(source: str | os.PathLike[str] | bytes, name: str | None = None) -> Cubin:
-    """Read a cubin from a path or from its bytes; `name` stands for it in messages.
+    """Read a cubin from a path or from its bytes; `name` is its name in messages.
 
-    Raises GpuemuError for a file that cannot be read, is no cubin, or is damaged.
+    Raises GpuemuError for a file that cannot be read, is not a cubin, or is damaged.
     """
     if isinstance(source, bytes):
         return _read(source, name or "<cubin>")
@@ -291,7 +291,7 @@ def _read(content: bytes, file: str) -> Cubin:
 
 
 def _functions(elf: ElfFile, sizes: Mapping[int, Mapping[int, int]], lines: LineTable) -> dict[str, DeviceFunction]:
-    """The functions in sections `.text.NAME` that are no kernel's."""
+    """Return the functions in sections `.text.NAME` that are not kernels."""
     found = {}
     for index, symbol in enumerate(elf.symbols):
         name = symbol.name
@@ -365,17 +365,17 @@ def _kernel(
 
 
 def _of_the_driver(base: int, end: int, area_bytes: int) -> tuple[Parameter, ...]:
-    """The parameters between those that the attributes describe, up to `end`, and the end of the parameter area.
+    """Return the parameters between those that the attributes describe, up to `end`, and the end of the area.
 
-    cuTile has one for each array that a kernel copies by TMA. PTX calls them `.hidden`, the attributes leave them out,
-    and at a launch the driver runs the host code in `.nv.host`, which makes a tensor map for each.
+    cuTile has one for each array that a kernel copies by TMA. PTX calls them `.hidden`, and the attributes omit them.
+    At a launch, the driver runs the host code in `.nv.host`, which makes a tensor map for each.
     """
     start = -(-(base + end) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT - base
     return tuple(Parameter(at, _MAP_BYTES) for at in range(start, area_bytes - _MAP_BYTES + 1, _MAP_BYTES))
 
 
 def _constant_sections(elf: ElfFile, kernel: str) -> dict[int, Section]:
-    """The constant banks that a kernel sees: its own, and those of the whole cubin."""
+    """Return the constant banks that a kernel uses: its own, and those of the whole cubin."""
     found = {}
     for number in range(_CONSTANT_BANKS):
         for name in (f".nv.constant{number}.{kernel}", f".nv.constant{number}"):

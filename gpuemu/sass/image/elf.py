@@ -1,7 +1,7 @@
-"""The container of a cubin: ELF sections, symbols and relocations, before their meaning.
+"""The container of a cubin: ELF sections, symbols and relocations, without their meaning.
 
-pyelftools finds the sections; the symbol table is read here, because the flag that marks a kernel lies in
-bits of `st_other` that it leaves out.
+pyelftools finds the sections. This module reads the symbol table itself, because the flag that marks a kernel is in
+bits of `st_other` that pyelftools omits.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ENTRY_FLAG = 0x10  # STO_CUDA_ENTRY
 _FUNCTION, _SECTION = 2, 3
 _EXECUTABLE = 2  # ET_EXEC
 MOST_BYTES = 1 << 28
-"""Bytes of all sections, with the zeros of those that have none in the file."""
+"""Maximum bytes of all sections, including the zeros of sections without bytes in the file."""
 _RIGHT = "expected a cubin, as 'nvcc -cubin' writes one"
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """`section` is the section's name, or "" for a symbol that the cubin does not define."""
+    """A symbol; `section` is the section's name, or "" for a symbol that the cubin does not define."""
 
     name: str
     section: str
@@ -42,9 +42,9 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Relocation:
-    """Bytes at `offset` of a section that wait for the address of `symbol` plus `addend`.
+    """Bytes at `offset` of a section that need the address of `symbol` plus `addend`.
 
-    `kind` is the number of NVIDIA's relocation type; `addend` None: it stands in the bytes themselves.
+    `kind` is the number of NVIDIA's relocation type. If `addend` is None, the bytes themselves contain it.
     """
 
     offset: int
@@ -55,7 +55,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class RawSection:
-    """A section; one without bytes in the file (uninitialised data) has zeros."""
+    """A section; one without bytes in the file (uninitialized data) has zeros."""
 
     name: str
     data: bytes
@@ -66,7 +66,7 @@ class RawSection:
 class ElfFile:
     """An ELF file for an NVIDIA GPU. `sm` is the architecture's number, such as 89.
 
-    `linked`: whether it is an executable, whose variables and functions have their places, and no object file.
+    `linked`: whether it is an executable with addresses for its variables and functions, not an object file.
     """
 
     sm: int
@@ -74,7 +74,7 @@ class ElfFile:
     sections: dict[str, RawSection]
     symbols: tuple[Symbol, ...]
     relocations: dict[str, tuple[Relocation, ...]]
-    """Of each section that has some."""
+    """The relocations of each section that has some."""
 
     @cached_property
     def symbols_of(self) -> dict[str, list[Symbol]]:
@@ -87,7 +87,7 @@ class ElfFile:
 
 
 def read_elf(content: bytes, file: str) -> ElfFile:
-    """The parts of a cubin; raises GpuemuError for anything else and for a damaged one."""
+    """Return the parts of a cubin; raises GpuemuError for any other or damaged file."""
     try:
         import elftools.elf.elffile  # noqa: F401
     except ImportError:
@@ -98,19 +98,19 @@ def read_elf(content: bytes, file: str) -> ElfFile:
         return _read(content, file)
     except GpuemuError:
         raise
-    except Exception:  # what pyelftools raises for damaged files is of many kinds
+    except Exception:  # pyelftools raises many kinds of errors for damaged files
         raise GpuemuError.one(file, None, "", "a damaged cubin", _RIGHT) from None
 
 
 def architecture_number(osabi: int, flags: int) -> int | None:
-    """The SM number in the header's flags: their lowest byte up to CUDA 12, the next one from CUDA 13 on."""
+    """Return the SM number in the header's flags: the lowest byte up to CUDA 12, the second byte from CUDA 13 on."""
     if osabi == _NEW_OSABI:
         return flags >> 8 & 0xFF
     return flags & 0xFF if osabi == _OLD_OSABI else None
 
 
 def _check_kind(content: bytes, file: str) -> None:
-    """Refuse what is no cubin, with a word on how to come by one."""
+    """Refuse a file that is not a cubin, and say how to get one."""
 
     def refuse(found: str, right: str = _RIGHT) -> GpuemuError:
         return GpuemuError.one(file, None, "", found, right)

@@ -1,11 +1,12 @@
-"""Reads a fat binary, the container in which a program carries its kernels for several GPUs, and chooses an entry.
+"""Read a fat binary, the container of a program's kernels for several GPUs, and choose an entry.
 
     (entries,) = read_containers(content, "a.out")
     entry = choose(entries, (9, 0))            # as the driver does for a GPU of compute capability 9.0
     entry.kind, entry.name, entry.content()
 
-A container is a header and entries behind it: machine code (a cubin) or PTX, each for one architecture, plain or
-compressed with LZ4 or zstd. The layout was read from what `fatbinary` of CUDA 13.0 writes for each of its options.
+A container is a header followed by entries. An entry is machine code (a cubin) or PTX for one architecture, plain or
+compressed with LZ4 or zstd. The layout was derived from the files that `fatbinary` of CUDA 13.0 writes with each of its
+options.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ MAGIC = b"\x50\xed\x55\xba"
 _CONTAINER = struct.Struct("<4sHHQ")
 """Magic number, version, bytes of this header, bytes of all entries."""
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
-"""Kind, version, bytes of this header, bytes of the content as stored, bytes that are compressed ones, place of the
-options, minor and major version of the content's format, architecture, place and length of a name, flags, zero,
-bytes of the content once decompressed."""
+"""The header of an entry.
+
+Its fields are: kind; version; bytes of this header; bytes of the content as stored; bytes of the compressed content;
+position of the options; minor and major version of the content's format; architecture; position and length of a name;
+flags; zero; bytes of the decompressed content.
+"""
 _OPTIONS = struct.Struct("<II")
-"""Place and length of the options for ptxas."""
+"""Position and length of the options for ptxas."""
 _KINDS: dict[int, Literal["ptx", "cubin"]] = {1: "ptx", 2: "cubin"}
 _LZ4, _ZSTD, _OF_ONE_ARCHITECTURE, _OF_A_FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 _LEAST_MATCH = 4
@@ -37,9 +41,9 @@ _LEAST_MATCH = 4
 class FatEntry:
     """The code of a program for one architecture.
 
-    `capability` is the compute capability that it is for, such as (9, 0). `suffix` is "a" for code that runs on that
-    one only (sm_90a), "f" for code that runs on later ones of the same family (sm_100f), and else "". `options` are
-    those that ptxas is to get.
+    `capability`: the compute capability that it is for, such as (9, 0). `suffix`: "a" for code that runs only on that
+    one (sm_90a), "f" for code that also runs on later ones of the same family (sm_100f), otherwise "". `options`: the
+    options for ptxas.
     """
 
     kind: Literal["ptx", "cubin"]
@@ -58,7 +62,7 @@ class FatEntry:
         return f"sm_{10 * major + minor}{self.suffix}"
 
     def content(self) -> bytes:
-        """The cubin or the PTX. Raises GpuemuError for content that is damaged."""
+        """Return the cubin or the PTX. Raises GpuemuError for damaged content."""
         if not self.compression:
             return self.stored
         if not 0 < self.size <= MOST_BYTES:
@@ -69,7 +73,7 @@ class FatEntry:
         return unpacked
 
     def runs_on(self, capability: tuple[int, int]) -> bool:
-        """Whether a GPU of this compute capability runs the code, or the driver's compiler takes it for one."""
+        """Whether a GPU of this compute capability runs the code, or the driver can compile it for that GPU."""
         if self.suffix == "a":
             return self.capability == capability
         if self.kind == "cubin" or self.suffix == "f":
@@ -78,17 +82,18 @@ class FatEntry:
 
 
 def choose(entries: Iterable[FatEntry], capability: tuple[int, int]) -> FatEntry | None:
-    """The entry that the driver loads on a GPU of this compute capability; None where none runs on it.
+    """Return the entry that the driver loads on a GPU of this compute capability, or None if none runs on it.
 
-    Machine code comes before PTX, even if the PTX is for a later architecture. Among several the latest architecture
-    wins, and code for it alone before code for its family and for everyone.
+    Machine code has priority over PTX, even if the PTX is for a later architecture. Among several, the latest
+    architecture wins. For one architecture, code only for it has priority over code for its family, and that over code
+    for all.
     """
     able = [entry for entry in entries if entry.runs_on(capability)]
     return max(able, key=lambda e: (e.kind == "cubin", e.capability, ("", "f", "a").index(e.suffix)), default=None)
 
 
 def read_containers(content: bytes, file: str) -> tuple[tuple[FatEntry, ...], ...]:
-    """The entries of the containers that follow one another in a fat binary. Raises GpuemuError.
+    """Return the entries of the consecutive containers in a fat binary. Raises GpuemuError.
 
     A program of separately compiled parts has a container with the linked code, then one for each part.
     """
@@ -113,7 +118,7 @@ def read_containers(content: bytes, file: str) -> tuple[tuple[FatEntry, ...], ..
 
 
 def _entry(content: bytes, at: int, end: int, file: str) -> tuple[FatEntry | None, int]:
-    """The entry that starts at `at`, None for one of another kind, and where the next one starts."""
+    """Return the entry that starts at `at` (None for another kind), and the start of the next one."""
     try:
         kind, _, header, size, packed, options, _, _, sm, _, _, flags, _, unpacked = _ENTRY.unpack_from(content, at)
         told = ""
@@ -136,7 +141,7 @@ def _entry(content: bytes, at: int, end: int, file: str) -> tuple[FatEntry | Non
 
 
 def unpack_lz4(data: bytes, size: int) -> bytes | None:
-    """A block of LZ4, which becomes at most `size` bytes; None for a damaged one."""
+    """Decompress a block of LZ4 to at most `size` bytes; return None for a damaged one."""
     found, at = bytearray(), 0
     try:
         while at < len(data):
@@ -146,7 +151,7 @@ def unpack_lz4(data: bytes, size: int) -> bytes | None:
                 return None
             found += data[at : at + length]
             at += length
-            if at == len(data):  # the last sequence is literals only
+            if at == len(data):  # the last sequence has only literals
                 return bytes(found)
             distance = data[at] | data[at + 1] << 8
             length, at = _length(data, at + 2, token & 15)
@@ -154,7 +159,7 @@ def unpack_lz4(data: bytes, size: int) -> bytes | None:
             start = len(found) - distance
             if distance == 0 or start < 0 or len(found) + length > size:
                 return None
-            if distance < length:  # a match that repeats what it has just written
+            if distance < length:  # a match that repeats its own output
                 found += (found[start:] * (length // distance + 1))[:length]
             else:
                 found += found[start : start + length]
@@ -164,7 +169,7 @@ def unpack_lz4(data: bytes, size: int) -> bytes | None:
 
 
 def _length(data: bytes, at: int, length: int) -> tuple[int, int]:
-    """A length of LZ4, which goes on in further bytes from 15 on, and the place behind it."""
+    """Return a length of LZ4, which continues in further bytes from 15 on, and the position after it."""
     if length == 15:
         while True:
             more = data[at]

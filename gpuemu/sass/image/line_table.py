@@ -1,8 +1,8 @@
-"""The line table of a cubin: which source line each instruction came from, through inlined calls.
+"""The line table of a cubin: the source line of each instruction, including inlined calls.
 
-`.debug_line` is DWARF's line-number program (version 2 to 4) with two extended opcodes of NVIDIA's: 0x90
-says that the rows that follow were inlined at an earlier row of the table, 0x91 names the function.
-A relocation tells for each sequence of rows the function whose code it describes.
+`.debug_line` is DWARF's line-number program (version 2 to 4) with two extended opcodes of NVIDIA's. 0x90 says that the
+following rows were inlined at an earlier row of the table, and 0x91 names the function. For each sequence of rows, a
+relocation gives the function whose code it describes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A place in the source; `inlined_at` is the call that brought it where it is, None outside of calls."""
+    """A place in the source. `inlined_at` is the call that inlined it, or None outside of calls."""
 
     file: str
     line: int
     inlined_at: SourceLine | None = None
 
     def in_file(self, file: str) -> int | None:
-        """The innermost line of this chain that lies in a file, or None."""
+        """Return the innermost line of this chain in a file, or None."""
         place: SourceLine | None = self
         while place is not None:
             if place.file == file:
@@ -56,7 +56,7 @@ class LineTable:
         self._rows.setdefault(function, []).append((address, place))
 
     def lines(self, function: str, offsets: range) -> tuple[SourceLine | None, ...]:
-        """The place of each byte offset in a function."""
+        """Return the place of each byte offset in a function."""
         rows = sorted(self._rows.get(function, ()), key=lambda row: row[0])
         addresses = [address for address, _ in rows]
         found = []
@@ -67,7 +67,7 @@ class LineTable:
 
 
 class _Reader:
-    """A position in the section, with DWARF's number forms."""
+    """A position in the section, with readers for DWARF's number formats."""
 
     def __init__(self, data: bytes, at: int, end: int):
         self.data, self.at, self.end = data, at, end
@@ -106,8 +106,8 @@ class _Reader:
 def read_line_table(data: bytes, functions: Mapping[int, str]) -> LineTable:
     """Run every line-number program of the section.
 
-    `functions`: from its relocations, the byte at which a sequence's address stands → the function.
-    A program of another DWARF version has no lines here.
+    `functions`: from its relocations, the byte position of a sequence's address → the function. A program of another
+    DWARF version has no lines here.
     """
     table = LineTable()
     at = 0
@@ -125,7 +125,7 @@ def _run_program(read: _Reader, functions: Mapping[int, str], table: LineTable) 
         return
     header_length = read.unsigned(4)
     program = read.at + header_length
-    step = read.unsigned(1)  # least instruction length
+    step = read.unsigned(1)  # minimum instruction length
     if version == 4:
         read.unsigned(1)
     read.unsigned(1)
@@ -141,7 +141,7 @@ def _run_program(read: _Reader, functions: Mapping[int, str], table: LineTable) 
         files.append(_file(read, folders))
     read.at = program
 
-    places: list[SourceLine] = []  # the sequence's rows so far: inlining refers to them by number, from 1
+    places: list[SourceLine] = []  # the sequence's rows so far, to which inlining refers by number, from 1
     address, file, line, context, function = 0, 1, 1, 0, ""
 
     def emit() -> None:
@@ -195,15 +195,15 @@ def _run_program(read: _Reader, functions: Mapping[int, str], table: LineTable) 
 
 def _file(read: _Reader, folders: list[str]) -> str:
     name, folder = read.text(), read.uleb()
-    read.uleb()  # time and size: not used here
+    read.uleb()  # time and size, which are not used here
     read.uleb()
     return _path(folders[folder] if 0 < folder < len(folders) else "", name)
 
 
 def _path(folder: str, name: str) -> str:
-    """A path of its two parts, whose bytes beyond ASCII the compiler writes as octal numbers.
+    """Join the two parts of a path, in which the compiler writes bytes beyond ASCII as octal numbers.
 
-    The assembler takes the last backslash for the end of the folder, in the middle of a letter.
+    The assembler splits the folder at the last backslash, which may be in the middle of a letter.
     """
     whole = f"{folder}/{name}" if folder else name
     if _OCTAL.search(whole.encode()) is None:

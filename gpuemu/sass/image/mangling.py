@@ -1,9 +1,10 @@
-"""Reads what C++ puts into a kernel's symbol: its template's arguments, and the types of its parameters.
+"""Read the parts of a mangled C++ kernel symbol: its template arguments, and the types of its parameters.
 
     signature("_Z4axpyIfEvT_PKS0_PS0_")      arguments ("float",), parameters ("float", "const float*", "float*")
 
-As much of the Itanium C++ ABI as kernels use: types, templates and their packs, and back references to either.
-A typedef and a macro are resolved in a symbol; an expression, as in decltype, is not read here.
+This module knows the part of the Itanium C++ ABI that kernels use: types, templates and their packs, and back
+references to both. Typedefs and macros are already resolved in a symbol. Expressions, as in decltype, are not
+supported.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _MOST_DEPTH, _MOST_LETTERS = 64, 4096
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a kernel's template and the types of its parameters, each as C++ writes it."""
+    """The arguments of a kernel's template and the types of its parameters, each as written in C++."""
 
     arguments: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -41,7 +42,7 @@ class Signature:
 
 @lru_cache(maxsize=1024)
 def signature(symbol: str) -> Signature:
-    """What a mangled symbol says. Of one that is not mangled, or has in it what is not read here, that part is ()."""
+    """Read a mangled symbol. A part that is absent or not supported is ()."""
     reader = _Reader(symbol, 2)
     arguments: tuple[str, ...] = ()
     if not symbol.startswith("_Z"):
@@ -50,7 +51,7 @@ def signature(symbol: str) -> Signature:
         reader.name(of_function=True)
         arguments = tuple(word for argument in reader.arguments for word in argument)
         if reader.is_template:
-            reader.type()  # templates have the type that they return in front
+            reader.type()  # a template's symbol begins with its return type
         parameters: list[str] = []
         while reader.at < len(symbol):
             parameters += reader.types()
@@ -61,7 +62,7 @@ def signature(symbol: str) -> Signature:
 
 @dataclass
 class _Reader:
-    """A place in a symbol. `known` is what S_, S0_ and so on stand for, `arguments` what T_, T0_ do: packs of types."""
+    """A position in a symbol. `known` are the meanings of S_, S0_ etc., `arguments` those of T_, T0_: type packs."""
 
     text: str
     at: int
@@ -71,7 +72,7 @@ class _Reader:
     depth: int = 0
 
     def take(self, letters: str) -> str:
-        """The next letter if it is one of these, else ""."""
+        """Return the next letter if it is one of these, otherwise ""."""
         if self.at < len(self.text) and self.text[self.at] in letters:
             self.at += 1
             return self.text[self.at - 1]
@@ -88,7 +89,7 @@ class _Reader:
         raise ValueError(self.text)
 
     def name(self, of_function: bool = False) -> str:
-        """A name with its template arguments; the last ones of a function are what T_ means in its parameters."""
+        """Read a name with its template arguments; a function's last ones are the meaning of T_ in its parameters."""
         nested = bool(self.take("N"))
         while nested and self.take("rVKRO"):
             pass
@@ -107,7 +108,7 @@ class _Reader:
                 found, given = self.arguments[self.number()][0], ""
             elif self.text[self.at] == "S":
                 found, given = self.substitution()[0], ""
-                if found == "std":  # which itself is not numbered
+                if found == "std":  # std itself has no number
                     found = f"std::{self.part()}"
             else:
                 found, given = f"{found}::{self.part()}" if found else self.part(), ""
@@ -125,7 +126,7 @@ class _Reader:
         return found
 
     def part(self) -> str:
-        """A name as it stands in the source."""
+        """Read a name as it is in the source."""
         self.take("L")  # internal linkage
         length = int(self.match(_LENGTH)[0])
         self.at += length
@@ -134,7 +135,7 @@ class _Reader:
         return self.text[self.at - length : self.at]
 
     def template_arguments(self) -> list[tuple[str, ...]]:
-        """Behind an I, up to its E."""
+        """Read the template arguments after an I, up to its E."""
         found = []
         while not self.take("E"):
             if self.take("J"):
@@ -156,14 +157,14 @@ class _Reader:
         return ("-" * bool(minus) + digits,)
 
     def substitution(self) -> tuple[str, ...]:
-        """What an S with its number stands for."""
+        """Return the meaning of an S with its number."""
         self.at += 1
         if standard := self.take("".join(_STANDARD)):
             return (_STANDARD[standard],)
         return self.known[self.number()]
 
     def number(self) -> int:
-        """The place that _, 0_, 1_ ... mean, in base 36."""
+        """Return the index that _, 0_, 1_ ... mean, in base 36."""
         digits = self.match(_SEQUENCE)[1]
         return int(digits, 36) + 1 if digits else 0
 
@@ -224,7 +225,7 @@ class _Reader:
         return found
 
     def kept(self, found: tuple[str, ...]) -> tuple[str, ...]:
-        """A type, with a number by which what follows may name it."""
+        """Number a type, so that later parts can refer to it."""
         if sum(map(len, found)) > _MOST_LETTERS:
             self.unread()
         self.known.append(found)

@@ -1,8 +1,8 @@
 """The attributes of a kernel in a cubin's `.nv.info` sections: registers, stack, parameters, launch bounds.
 
-A section is a row of attributes. Each is a format byte, an attribute byte and a 16-bit field: with format 4
-the field is the size of a payload that follows, otherwise it is the value itself. The numbers below are those
-that nvdisasm prints names for (`EIATTR_...`), checked against its output for toolkits 12.4 and 13.
+A section is a sequence of attributes. Each has a format byte, an attribute byte and a 16-bit field. With format 4, the
+field is the size of a payload that follows; otherwise it is the value itself. The numbers below are those for which
+nvdisasm prints names (`EIATTR_...`). They were checked against its output for toolkits 12.4 and 13.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class Attribute(IntEnum):
-    """The attributes read here, by the names that nvdisasm gives them."""
+    """The attributes read here, by their names in nvdisasm."""
 
     MAX_THREADS = 0x05
     PARAM_CBANK = 0x0A
@@ -31,7 +31,7 @@ class Attribute(IntEnum):
 
 _WITH_PAYLOAD = 4
 _STATE_SPACE = 0xF
-"""The last word of a parameter's attribute, from bit 0 on, as cuobjdump prints it for each bit:
+"""Mask of the state space. The last word of a parameter's attribute has these fields, from bit 0 on:
 
 KPARAM_INFO     8 bits log2 of the alignment that PTX promises for what the parameter points to, 4 the state space,
                 5 a constant bank, 1 whether the parameter is in one, 14 the size
@@ -43,7 +43,7 @@ ptxas writes 0 where PTX has no `.ptr`, and for `.ptr` 1 local, 2 shared, 4 glob
 
 @dataclass(frozen=True)
 class Parameter:
-    """A kernel parameter: `offset` from the base of the parameter area and `size`, in bytes.
+    """A kernel parameter, with `offset` from the start of the parameter area and `size`, in bytes.
 
     `is_pointer`: whether the cubin names the state space that it points to. Without one it may still be a pointer.
     """
@@ -55,7 +55,7 @@ class Parameter:
 
 @dataclass
 class KernelInfo:
-    """What the attributes say of one kernel."""
+    """The attributes of one kernel."""
 
     parameter_base: int | None = None
     parameter_bytes: int = 0
@@ -68,7 +68,7 @@ class KernelInfo:
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each attribute's number with its payload, or its 16-bit value as 2 bytes."""
+    """Yield each attribute's number with its payload, or its 16-bit value as 2 bytes."""
     at = 0
     while at + 4 <= len(data):
         form, number, value = struct.unpack_from("<BBH", data, at)
@@ -81,7 +81,7 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def sizes_by_symbol(data: bytes) -> dict[int, dict[int, int]]:
-    """From the cubin's common `.nv.info`: attribute → symbol index → value, which is -1 where unknown."""
+    """Read the cubin's common `.nv.info`: attribute → symbol index → value, which is -1 if unknown."""
     found: dict[int, dict[int, int]] = {
         Attribute.REGCOUNT: {},
         Attribute.FRAME_SIZE: {},
@@ -95,7 +95,7 @@ def sizes_by_symbol(data: bytes) -> dict[int, dict[int, int]]:
 
 
 def kernel_info(data: bytes) -> KernelInfo:
-    """From a kernel's own `.nv.info.NAME`."""
+    """Read a kernel's own `.nv.info.NAME`."""
     info = KernelInfo()
     for number, payload in attributes(data):
         match number:
@@ -121,7 +121,7 @@ def kernel_info(data: bytes) -> KernelInfo:
 
 
 def _branch_targets(payload: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Records of a branch's byte offset, a zero, a count and that many target offsets."""
+    """Yield records of a branch's byte offset, a zero, a count, and that many target offsets."""
     words = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
     at = 0
     while at + 3 <= len(words):

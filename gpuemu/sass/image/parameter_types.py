@@ -1,9 +1,9 @@
-"""Which types a kernel's parameters have: who puts an integer where a float is read hands over bits.
+"""The types of a kernel's parameters. An integer argument for a float parameter would pass wrong bits.
 
-A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two places tell more. The PTX that
+A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two sources say more. The PTX that
 compilers keep beside line information (`.nv_debug_ptx_txt`: nvcc and NVRTC with -lineinfo or -G, Triton always)
-declares each as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has the types
-of C++ (`_Z5scalePfif`: float*, int, float). What neither tells, `gpuemu.sass.machine.parameter_uses` asks of the code.
+declares each as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has the C++
+types (`_Z5scalePfif`: float*, int, float). If neither helps, `gpuemu.sass.machine.parameter_uses` examines the code.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z]+)(\d+)(\s+\.pt
 
 
 Declared = dict[str, tuple[str, ...]]
-"""The types of PTX, by kernel."""
+"""The PTX types, by kernel."""
 
 
 class Kind(Enum):
-    """What a parameter is, as far as an argument for it matters."""
+    """The kind of a parameter, as far as it matters for an argument."""
 
     FLOAT = "float"
     WHOLE = "whole number"
@@ -42,19 +42,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class ParameterType:
-    """The kind of a parameter, and its type as C++ writes it, or else PTX; "" where neither says it."""
+    """The kind of a parameter, and its C++ or else PTX type; "" if both are unknown."""
 
     kind: Kind = Kind.UNKNOWN
     name: str = ""
 
     @property
     def may_be_a_pointer(self) -> bool:
-        """Whether nothing says that it is none; PTX has u64 for both."""
+        """Whether it may be a pointer, as far as known; PTX has u64 for integers and pointers."""
         return self.kind in (Kind.POINTER, Kind.UNKNOWN) or (self.kind is Kind.WHOLE and not self.name)
 
 
 def parameter_types(symbol: str, declared: Declared, parameters: Sequence[Parameter]) -> tuple[ParameterType, ...]:
-    """The type of each parameter by the kernel's symbol, by `declared`, the PTX, and by the cubin's marks."""
+    """Return each parameter's type from the kernel's symbol, the PTX (`declared`) and the cubin's marks."""
     count = len(parameters)
     written, compiled = signature(symbol).parameters, declared.get(symbol, ())
     written = written if len(written) == count else ()
@@ -85,14 +85,14 @@ def _type(name: str, ptx: str) -> ParameterType:
         kind = Kind.FLOAT
     elif ptx.startswith(("u", "s")):
         kind = Kind.WHOLE
-    # A name that is none of C++'s own stands for a structure or an enumeration; PTX's u64 may be a pointer, and its
+    # A name that is not a C++ built-in type is a structure or an enumeration. PTX's u64 may be a pointer, and its
     # integers have no sign.
     shown = ptx if kind is Kind.FLOAT else ptx.replace("u", "i") if kind is Kind.WHOLE and ptx != "u64" else ""
     return ParameterType(kind, bare or shown)
 
 
 def declared_types(ptx: bytes) -> Declared:
-    """Of each kernel in a PTX the types of its parameters: f32, u64, "u64*" of a pointer, "b8[]" of a structure."""
+    """Return the types of each kernel's parameters in PTX: f32, u64, "u64*" of a pointer, "b8[]" of a structure."""
     text = ptx.replace(b"\0", b"\n").decode("ascii", errors="replace")
     found = {}
     for kernel, parameters in _ENTRY.findall(text):

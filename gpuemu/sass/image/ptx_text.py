@@ -1,4 +1,4 @@
-"""The PTX that compilers keep beside line information: constants, and which line each machine instruction is of."""
+"""The PTX that compilers keep beside line information: constants, and the PTX line of each machine instruction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ptx:
 
     @cached_property
     def text(self) -> list[str]:
-        """The lines of its module. Those of other kernels and of sections of debug information are empty."""
+        """The lines of its module. Lines of other kernels and of debug sections are empty."""
         if PTX_SECTION not in self._elf.sections or _LINES_SECTION not in self._elf.sections:
             return []
         kept, other, depth = [], False, 0
@@ -54,7 +54,7 @@ class Ptx:
 
     @cached_property
     def _lines(self) -> tuple[int, ...]:
-        """The line of each instruction, counted from 1, and 0 where none is known."""
+        """The line of each instruction, counted from 1, or 0 if unknown."""
         if _LINES_SECTION not in self._elf.sections:
             return ()
         starts = {r.offset: r.symbol for r in self._elf.relocations.get(_LINES_SECTION, ())}
@@ -64,18 +64,18 @@ class Ptx:
         return tuple(0 if place is None else place.line for place in found)
 
     def line(self, instruction: Instruction) -> int:
-        """The line that an instruction is of, 0 where none is known."""
+        """Return the line of an instruction, or 0 if unknown."""
         number = instruction.offset // INSTRUCTION_BYTES
         return self._lines[number] if number < len(self._lines) else 0
 
     def _statement(self, instruction: Instruction) -> str:
-        """The text of the line that an instruction is of."""
+        """Return the text of an instruction's line."""
         line = self.line(instruction)
         return self.text[line - 1] if 0 < line <= len(self.text) else ""
 
     @cached_property
     def _constants(self) -> dict[str, int]:
-        """The registers that have one definition, which is a constant."""
+        """The registers whose only definition is a constant."""
         definitions, constants = Counter[str](), dict[str, int]()
         for line in self.text:
             for statement in line.split(";"):
@@ -89,9 +89,9 @@ class Ptx:
         return int(operand, 0) if _NUMBER.fullmatch(operand) else self._constants.get(operand)
 
     def masks(self, shuffles: Iterable[Instruction]) -> dict[int, int]:
-        """The masks of shuffles that are constants, by the offsets of the shuffles.
+        """Return the constant masks of shuffles, by the offsets of the shuffles.
 
-        Machine code has no mask where the compiler knows that the lanes are together.
+        Machine code has no mask if the compiler knows that the lanes are together.
         """
         found = {}
         for instruction in shuffles:
@@ -101,7 +101,7 @@ class Ptx:
         return found
 
     def copy_sizes(self, copies: Iterable[Instruction]) -> dict[int, int]:
-        """The bytes of bulk copies whose size is a constant, by the offsets of the copies.
+        """Return the constant sizes of bulk copies in bytes, by the offsets of the copies.
 
         The machine instruction has only the number of whole units of 16 bytes.
         """

@@ -1,6 +1,6 @@
-"""Names of kernels: the linker's symbol, which C++ mangles, and the name that stands in the source.
+"""Names of kernels: the linker's symbol, which C++ mangles, and the name in the source.
 
-Only as much of the Itanium C++ ABI as a kernel's own name takes: `_Z4gemmPfS_` is gemm,
+This module knows only the part of the Itanium C++ ABI that names of kernels need: `_Z4gemmPfS_` is gemm,
 `_ZN5outer5innerIiEEvPi` is outer::inner.
 """
 
@@ -20,7 +20,7 @@ _ANONYMOUS = ("_GLOBAL__N_", "_INTERNAL_")
 
 
 def source_name(symbol: str) -> str:
-    """The name in the source, without template arguments and parameters; the symbol itself if not mangled."""
+    """Return the name in the source, without template arguments and parameters, or an unmangled symbol unchanged."""
     if not symbol.startswith("_Z"):
         return symbol
     at = 2
@@ -45,16 +45,16 @@ def source_name(symbol: str) -> str:
 
 
 def template_arguments(symbol: str) -> str:
-    """Those of a mangled name as C++ writes them, "<float, 4>"; "" without any, or where they are not read."""
+    """Return the template arguments of a mangled name as in C++, "<float, 4>"; "" if none can be read."""
     found = signature(symbol).arguments
     return f"<{', '.join(found)}>" if found else ""
 
 
 def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
-    """The symbol of the wanted kernel: by its symbol, or by its name in the source where only one has it.
+    """Return the symbol of the wanted kernel, given its symbol, or its name in the source if that is unique.
 
-    An instance of a template is also found as `name<4>`, with the first of its arguments or all. None stands for the
-    only kernel there is. Raises GpuemuError that lists the kernels.
+    An instance of a template is also found as `name<4>`, with its first argument or all of them. None selects the only
+    kernel. Raises GpuemuError that lists the kernels.
     """
     names: Mapping[str, str] = {symbol: source_name(symbol) for symbol in symbols}
     if wanted is not None and wanted in names:
@@ -73,13 +73,13 @@ def choose_kernel(wanted: str | None, symbols: Iterable[str], file: str) -> str:
 
 
 def is_called(wanted: str, symbols: Iterable[str]) -> bool:
-    """Whether a kernel has that name, as for `choose_kernel`."""
+    """Whether `choose_kernel` finds a kernel by that name."""
     names = {symbol: source_name(symbol) for symbol in symbols}
     return wanted in names or bool(_called(wanted, names))
 
 
 def _called(wanted: str, names: Mapping[str, str]) -> list[str]:
-    """The symbols of the kernels of that name, else of those whose name ends so behind a namespace."""
+    """Return the symbols of the kernels of that name, or else of those with that name in a namespace."""
     name, _, given = wanted.partition("<")
     given = _bare(given)
 
@@ -92,13 +92,13 @@ def _called(wanted: str, names: Mapping[str, str]) -> list[str]:
 
 
 def _bare(arguments: str) -> str:
-    """Template arguments without brackets around them, spaces, and the two ways to write a type."""
+    """Return template arguments without brackets and spaces, and with one spelling for each type."""
     inner = arguments.strip().removeprefix("<").removesuffix(">")
     return re.sub(r"\bunsigned int\b", "unsigned", re.sub(r"\bhalf\b", "__half", inner)).replace(" ", "")
 
 
 def _one_of(names: Mapping[str, str]) -> str:
-    """The sentence that lists kernels to choose from, by their names alone where there are too many to read."""
+    """Return the sentence that lists kernels to choose from, only by their names if there are too many to read."""
     count = Counter(names.values())
     if len(names) <= _MOST_LISTED or len(count) == 1:
         return f"Choose one with --kernel: {', '.join(_shown(symbol, name) for symbol, name in names.items())}"

@@ -1,1 +1,1 @@
-"""IEEE arithmetic of all lanes, in NumPy and compiled."""
+"""IEEE arithmetic for all lanes at once, in NumPy and compiled."""

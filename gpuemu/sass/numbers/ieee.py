@@ -1,9 +1,9 @@
-"""IEEE 754 arithmetic to the bit over arrays of lanes: exact sums and products, rounded once in any direction.
+"""Bit-exact IEEE 754 arithmetic over arrays of lanes: exact sums and products, rounded once in any direction.
 
-A result wider than its format is carried as a float64 rounded to odd (`to_odd`): the odd last bit remembers
-that something smaller was cut off, so that the rounding to the narrow format that follows is the only one.
-Rounding modes are those of SASS: RN to nearest even, RZ to zero, RM to minus, RP to plus infinity.
-All functions expect np.errstate(all="ignore") around them and return fresh arrays.
+A result wider than its format is stored as a float64 rounded to odd (`to_odd`). The odd last bit records that smaller
+bits were cut off, so the later rounding to the narrow format is the only one. Rounding modes are those of SASS: RN to
+nearest even, RZ to zero, RM to minus, RP to plus infinity. All functions expect np.errstate(all="ignore") around them
+and return new arrays.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ F64 = NDArray[np.float64]
 
 NAN32 = np.uint32(0x7FFFFFFF)
 NAN16 = np.uint16(0x7FFF)
-"""What the hardware makes of every NaN result of 32 bits, and of 16 bits (float16 and bfloat16)."""
+"""The NaN that the hardware returns for every NaN result of 32 bits, and of 16 bits (float16 and bfloat16)."""
 
 
 def word(value: int) -> NDArray[np.uint32]:
-    """A constant for array operations, which take an array without dimensions faster than a number."""
+    """Return a constant for array operations, which accept an array without dimensions faster than a number."""
     return np.array(value, dtype=np.uint32)
 
 
@@ -47,7 +47,7 @@ _EXACT_BF16 = word(0x7F800000 - ((127 - 100) << 23))
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format: bits of precision, exponent of the least normal number, largest finite number."""
+    """A binary format: bits of precision, exponent of the smallest normal number, largest finite number."""
 
     precision: int
     least_exponent: int
@@ -70,19 +70,19 @@ TO_INTEGRAL: dict[Rounding, Callable[[Any], Any]] = {
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """a + b rounded to nearest, and its error: their sum is exact (Knuth). The error is NaN with infinities."""
+    """Return a + b rounded to nearest, and its error; their sum is exact (Knuth). With infinities, the error is NaN."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def to_odd(s: F64, error: F64) -> F64:
-    """The exact value s + error as a float64 rounded to odd; `error` is at most half a unit of `s`."""
+    """Return the exact value s + error as a float64 rounded to odd; `error` is at most half a unit of `s`."""
     inexact = np.abs(error) > 0
     if not np.count_nonzero(inexact):
         return s
     bits = s.view(np.int64)
-    # Cut off toward zero, then make the last bit 1.
+    # Cut off toward zero, then set the last bit to 1.
     odd = error.view(np.int64) ^ bits
     odd >>= _SIXTY_THREE
     odd += bits
@@ -91,7 +91,7 @@ def to_odd(s: F64, error: F64) -> F64:
 
 
 def quantize(values: F64, to: Format, rounding: Rounding) -> F64:
-    """Float64 values rounded to a narrower format, as float64; too large ones become what the mode asks for."""
+    """Round float64 values to a narrower format, as float64; too large values become what the mode requires."""
     _, exponents = np.frexp(values)
     quanta = np.maximum(exponents - 1, to.least_exponent) - (to.precision - 1)
     rounded: F64 = np.ldexp(TO_INTEGRAL[rounding](np.ldexp(values, -quanta)), quanta)
@@ -104,42 +104,42 @@ def quantize(values: F64, to: Format, rounding: Rounding) -> F64:
 
 
 def narrow32(values: F64, rounding: Rounding) -> F32:
-    """Float64 values, exact or rounded to odd, rounded to float32."""
+    """Round float64 values, exact or rounded to odd, to float32."""
     if rounding == "RN":
         return values.astype(np.float32)
     return quantize(values, FLOAT32, rounding).astype(np.float32)
 
 
 def _lowered_zeros(result: Any, exact: Any, *addends: Any) -> Any:
-    """For RM, under which a sum that is exactly zero is -0 unless all addends are +0."""
+    """Correct zeros for RM, where a sum that is exactly zero is -0 unless all addends are +0."""
     return np.where((exact == 0) & reduce(np.logical_or, map(np.signbit, addends)), -abs(result), result)
 
 
 def add32(a: F32, b: F32, rounding: Rounding) -> F32:
-    """a + b."""
+    """Return a + b."""
     if rounding == "RN":
         return a + b
     return _sum32(a.astype(np.float64), b, rounding)
 
 
 def all_normal32(values: F32) -> bool:
-    """Whether no value is NaN, zero, subnormal or the least normal number, next to which results may round down."""
+    """Whether no value is NaN, zero, subnormal or the smallest normal number, to which smaller results may round up."""
     return every_lane(np.abs(values) > _LEAST_NORMAL32)
 
 
 def mul32(a: F32, b: F32, rounding: Rounding) -> F32:
-    """a x b."""
+    """Return a x b."""
     if rounding == "RN":
         return a * b
     return narrow32(np.multiply(a, b, dtype=np.float64), rounding)
 
 
 def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
-    """a x b + c, rounded once.
+    """Return a x b + c, rounded once.
 
-    The product is exact in float64. To nearest, a second rounding from the float64 sum to float32 can go wrong
-    only where that sum lies half way between two float32: those lanes, and the subnormal ones, whose half-way
-    points lie elsewhere, are done again by way of a sum rounded to odd.
+    The product is exact in float64. With RN, a second rounding from the float64 sum to float32 can be wrong only if
+    that sum is half way between two float32 numbers. These lanes are computed again through a sum rounded to odd, and
+    so are subnormal ones, whose half-way points are elsewhere.
     """
     product = a.astype(np.float64) * b.astype(np.float64)
     if rounding != "RN":
@@ -150,12 +150,12 @@ def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
 
 
 def _as_rounded(s: F64) -> bool:
-    """Whether no sum lies half way between two float32, where a second rounding may go wrong."""
+    """Whether no sum is half way between two float32 numbers, where a second rounding may be wrong."""
     return not any_lane((s.view(np.int64) & _BELOW_TIE32) == _TIE32)
 
 
 def _corrected(product: F64, c: Any, s: F64, result: F32) -> F32:
-    """The lanes where the rounding of the sum s = product + c may have gone wrong done again."""
+    """Recompute the lanes in which the rounding of the sum s = product + c may have been wrong."""
     doubtful = (s.view(np.int64) & _BELOW_TIE32) == _TIE32
     doubtful |= (np.abs(result) <= _LEAST_NORMAL32) & (s != 0)
     if any_lane(doubtful):
@@ -165,7 +165,7 @@ def _corrected(product: F64, c: Any, s: F64, result: F32) -> F32:
 
 
 def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[np.intp]]:
-    """The operands at the chosen places, as float64, and those places, counted flat."""
+    """Return the operands at the chosen places as float64, and these places as flat indices."""
     where = chosen.reshape(-1).nonzero()[0]
     shape = chosen.shape
     fitting = [x if x.shape == shape else np.broadcast_to(x, shape) for x in operands]
@@ -173,29 +173,29 @@ def _at(chosen: NDArray[np.bool_], *operands: Any) -> tuple[list[F64], NDArray[n
 
 
 def _sum32(a: F64, b: F32, rounding: Rounding) -> F32:
-    """a + b rounded to float32 in a direction; a is a product of two float32."""
+    """Return a + b rounded to float32 in a direction; a is a product of two float32 numbers."""
     s, error = two_sum(a, b.astype(np.float64))
     result = narrow32(to_odd(s, error), rounding)
     return _lowered_zeros(result, s, a, b) if rounding == "RM" else result
 
 
 def flushed32(values: F32) -> F32:
-    """Subnormal float32 values as zeros of their sign (.FTZ); the same array where there are none."""
+    """Replace subnormal float32 values by zeros of their sign (.FTZ); return the same array if there are none."""
     small = np.abs(values) < _LEAST_NORMAL32
     if np.count_nonzero(small):
         if np.count_nonzero(values) == values.size - np.count_nonzero(small):
-            return values  # nothing is small but zeros
+            return values  # only zeros are small
         return np.where(small, np.copysign(_ZERO32, values), values)
     return values
 
 
 def saturated32(values: F32) -> F32:
-    """Values clamped to [+0, 1], NaN to +0 (.SAT)."""
+    """Clamp values to [+0, 1], with NaN becoming +0 (.SAT)."""
     return np.where(values > 0, np.minimum(values, _ONE32), _ZERO32)
 
 
 def bits32(values: F32) -> NDArray[np.uint32]:
-    """The bits of a result, every NaN the canonical one. Overwrites its argument."""
+    """Return the bits of a result, with every NaN made canonical. Overwrites its argument."""
     bits = values.view(np.uint32)
     nan = values != values
     if np.count_nonzero(nan):
@@ -207,7 +207,7 @@ def bits32(values: F32) -> NDArray[np.uint32]:
 
 
 def narrow16(values: Any, positive: bool = False) -> NDArray[np.uint16]:
-    """Float32 or float64 values rounded to the bits of float16, to nearest even; NaN becomes 0x7fff.
+    """Round float32 or float64 values to the bits of float16, to nearest even; NaN becomes 0x7fff.
 
     `positive`: negative numbers become 0.
     """
@@ -225,7 +225,7 @@ def _positive(values: Any) -> Any:
 
 
 def narrow_bf16(values: F32, positive: bool = False) -> NDArray[np.uint16]:
-    """Float32 values rounded to the bits of bfloat16, to nearest even; NaN becomes 0x7fff.
+    """Round float32 values to the bits of bfloat16, to nearest even; NaN becomes 0x7fff.
 
     `positive`: see `narrow16`.
     """
@@ -244,18 +244,18 @@ def narrow_bf16(values: F32, positive: bool = False) -> NDArray[np.uint16]:
 
 
 def fma16(a: F64, b: F64, c: F64) -> F64:
-    """a x b + c of float16, in float64, which `narrow16` rounds as it would the exact value.
+    """Return a x b + c of float16 numbers in float64; `narrow16` rounds it like the exact value.
 
-    The product is exact. Where the sum is not, it is beyond float16, or the product is below 2^-30 of c: then sum
-    and exact value are both much nearer to c, a float16, than to where a rounding would tie.
+    The product is exact. If the sum is inexact, it is beyond float16, or the product is below 2^-30 of c. In the second
+    case, sum and exact value are both much nearer to c, a float16 number, than to any rounding tie.
     """
     return a * b + c
 
 
 def fma_bf16(a: F32, b: F32, c: F32) -> Any:
-    """a x b + c of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value.
+    """Return a x b + c of bfloat16 numbers as float32; `narrow_bf16` rounds it like the exact value.
 
-    The product is exact in float32 as long as it is in its range, and in float64 always.
+    The product is exact in float32 if it is in range, and always in float64.
     """
     product: Any = a * b
     size = product.view(np.uint32) & _MAGNITUDE
@@ -271,13 +271,14 @@ def fma_bf16(a: F32, b: F32, c: F32) -> Any:
         near = result.reshape(-1).take(where)
         p, z = (np.broadcast_to(x, result.shape).reshape(-1).take(where) for x in (product, c))
         s, error = two_sum(p, z)
-        # In float32 the sum is `near`; from float64 it may differ, and then that says where the exact value is.
+        # In float32 the sum is `near`. The sum in float64 may differ, and then its difference shows the exact value's
+        # side.
         _move_aside(result, where, near, error if p.dtype == np.float32 else np.where(s == near, error, s - near))
     return result
 
 
 def mul_bf16(a: F32, b: F32) -> F32:
-    """a x b of bfloat16 as float32 that `narrow_bf16` rounds as it would the exact value."""
+    """Return a x b of bfloat16 numbers as float32; `narrow_bf16` rounds it like the exact value."""
     exact: F64 = np.multiply(a, b, dtype=np.float64)
     result = exact.astype(np.float32)
     doubtful = _ties_of_bf16(result)
@@ -289,15 +290,15 @@ def mul_bf16(a: F32, b: F32) -> F32:
 
 
 def _ties_of_bf16(values: F32) -> NDArray[np.bool_]:
-    """Where values stand half way between two bfloat16."""
+    """Whether values are half way between two bfloat16 numbers."""
     ties: NDArray[np.bool_] = (values.view(np.uint32) & _BELOW_BF16) == _TIE_BF16
     return ties
 
 
 def _move_aside(result: F32, where: NDArray[np.intp], near: F32, error: Any) -> None:
-    """Results that stand, at `near`, where a further rounding would tie are moved off to the exact value's side.
+    """Move results that equal `near`, where a further rounding would tie, to the exact value's side.
 
-    `error`: what the exact values are above `near`, or anything of that sign.
+    `error`: the difference of the exact values from `near`, or any number of the same sign.
     """
     away = np.sign(error)
     if np.count_nonzero(away):

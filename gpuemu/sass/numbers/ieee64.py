@@ -1,7 +1,7 @@
-"""Float64 sums, products and fused multiply-adds to the bit, rounded once in any direction, over arrays of lanes.
+"""Bit-exact float64 sums, products and fused multiply-adds, rounded once in any direction, over arrays of lanes.
 
-The error of a float64 operation is computed exactly beside it (Knuth's sum, Dekker's product) where no part
-of it can overflow or underflow; the lanes outside that range are done one by one with Python's integers.
+The error of a float64 operation is computed exactly beside it (Knuth's sum, Dekker's product) if no part of it can
+overflow or underflow. Lanes outside that range are computed one by one with Python's integers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ NAN64 = np.uint64(0xFFF8000000000000)
 _QUIET = np.uint64(1 << 51)
 _SPLITTER = float(2**27 + 1)
 _LEAST_SAFE, _MOST_SAFE = 2.0**-900, 2.0**990
-"""Products and addends between these have exact errors, and factors up to the latter can be split."""
+"""Products and addends between these bounds have exact errors, and factors up to the upper one can be split."""
 _LEAST_PLAIN, _MOST_PLAIN = 2.0**-400, 2.0**400
-"""Where all operands are between these, all of the above holds."""
-# Array operations take an array without dimensions faster than a number.
+"""If all operands are between these bounds, all of the above is true."""
+# Array operations accept an array without dimensions faster than a number.
 _SIGN_BIT = np.array(1, dtype=np.uint64)
 _LEAST_DOUBLED, _MOST_DOUBLED = np.array([_LEAST_PLAIN, _MOST_PLAIN]).view(np.uint64) << np.uint64(1)
 _SPAN_DOUBLED = np.array(_MOST_DOUBLED - _LEAST_DOUBLED)
@@ -34,7 +34,7 @@ _A_LITTLE_MORE_AND_LESS = np.array([[1 + 2.0**-52], [1 - 2.0**-52]])
 
 
 def bits64(values: F64, *operands: F64) -> NDArray[np.uint64]:
-    """The bits of a result. A NaN is the first NaN of `operands`, made quiet, or else NAN64."""
+    """Return the bits of a result. A NaN is the first NaN of `operands`, made quiet, or else NAN64."""
     bits = values.view(np.uint64)
     nan = values != values
     if any_lane(nan):
@@ -47,7 +47,7 @@ def bits64(values: F64, *operands: F64) -> NDArray[np.uint64]:
 
 
 def toward(s: F64, error: F64, rounding: Rounding) -> F64:
-    """The value s + error, s being it rounded to nearest, rounded in another direction instead."""
+    """Round s + error in another direction, where s is that value rounded to nearest."""
     if rounding == "RN":
         return s
     below, above = error < 0, error > 0
@@ -62,23 +62,25 @@ def toward(s: F64, error: F64, rounding: Rounding) -> F64:
 
 
 def add64(a: F64, b: F64, rounding: Rounding) -> F64:
-    """a + b."""
+    """Return a + b."""
     if rounding == "RN":
         return a + b
     return fma64(a, np.ones(1), b, rounding)
 
 
 def mul64(a: F64, b: F64, rounding: Rounding) -> F64:
-    """a x b."""
+    """Return a x b."""
     if rounding == "RN":
         return a * b
-    # A zero of the product's own sign leaves the sum's sign alone, in every direction.
+    # A zero of the product's own sign does not change the sum's sign, in any direction.
     return fma64(a, b, np.copysign(0.0, a * b), rounding)
 
 
 def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
-    """a x b + c of arrays that broadcast, rounded once (Boldo and Melquiond: the low parts are
-    summed to odd before the last addition)."""
+    """Return a x b + c of arrays that broadcast, rounded once.
+
+    The low parts are summed to odd before the last addition (Boldo and Melquiond).
+    """
     if not a.shape == b.shape == c.shape:
         a, b, c = np.broadcast_arrays(a, b, c)
     p = a * b
@@ -95,8 +97,8 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
     safe = (size_p >= _LEAST_SAFE) & (size_p <= _MOST_SAFE) & (size_a < _MOST_SAFE) & (size_b < _MOST_SAFE)
     safe &= (size_c <= _MOST_SAFE) & ((size_c >= _LEAST_SAFE) | (c == 0))
     finite_product = np.isfinite(a) & np.isfinite(b)
-    # With an operand infinite or NaN, or a zero product, the plain sum is exact; a finite product may overflow
-    # here, though, which must not make a NaN of an infinite addend.
+    # With an infinite or NaN operand or a zero product, the plain sum is exact. A finite product may overflow here,
+    # which must not turn an infinite addend into NaN.
     easy = (a == 0) | (b == 0) | ~(finite_product & np.isfinite(c))
     plain = np.where(finite_product & np.isinf(c), c, p + c)
     result = np.where(safe, result, plain)
@@ -109,10 +111,11 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
 
 
 class Fma64:
-    """a x b + c of so many lanes to nearest, from `operands` [a b c, lane]: `fma64` with few, large operations.
+    """Computes a x b + c to nearest from `operands` [a b c, lane]: `fma64` with few, large operations.
 
-    The exact value is s + e: s the rounded sum of the rounded product and c, e the sum of what both left over. If
-    s + e is the same number with e a little larger and with e a little smaller than it was rounded to, that is it.
+    The exact value is s + e, where s is the rounded sum of the rounded product and c, and e is the sum of both errors.
+    The rounded e may be slightly off. If s + e is the same with e slightly larger and slightly smaller, it is the
+    result.
     """
 
     def __init__(self, lanes: int):
@@ -124,7 +127,7 @@ class Fma64:
         self._around = np.empty((2, lanes))
 
     def __call__(self) -> NDArray[np.uint64] | None:
-        """The bits of the results, which hold until the next call; None where `fma64` must do it."""
+        """Return the bits of the results, valid until the next call; None if `fma64` must compute them."""
         plain = self._plain()
         if plain or self._plain_or_zero():
             result = self._unless_near_tie(zeros=not plain)
@@ -133,18 +136,18 @@ class Fma64:
         return None
 
     def _plain(self) -> bool:
-        """Whether all operands are in the range where nothing over- or underflows."""
+        """Whether all operands are in the range without overflow and underflow."""
         doubled = self._doubled
         np.left_shift(self.operands.view(np.uint64), _SIGN_BIT, out=doubled)
         np.subtract(doubled, _LEAST_DOUBLED, out=doubled)
         return every_lane(doubled <= _SPAN_DOUBLED)
 
     def _plain_or_zero(self) -> bool:
-        """The same, but for zeros; behind `_plain`."""
+        """Whether all operands are in that range or zero; call it after `_plain`."""
         return every_lane((self._doubled <= _SPAN_DOUBLED) | (self.operands == 0))
 
     def _unless_near_tie(self, zeros: bool) -> F64 | None:
-        """The results, if they are certain. `zeros`: whether there may be a -0."""
+        """Return the results if they are certain. `zeros`: whether there may be a -0."""
         operands, big, parts, products, around = (
             self.operands, self._big, self._parts, self._products, self._around,
         )  # fmt: skip
@@ -181,7 +184,7 @@ class Fma64:
 
 
 def _product_error(a: F64, b: F64, p: F64) -> Any:
-    """a x b - p, exactly (Dekker): the factors are split into halves of 26 bits."""
+    """Return a x b - p exactly (Dekker): the factors are split into halves of 26 bits."""
     big = a * _SPLITTER
     a_high = big - (big - a)
     a_low = a - a_high
@@ -192,7 +195,7 @@ def _product_error(a: F64, b: F64, p: F64) -> Any:
 
 
 def fma_of_one(a: float, b: float, c: float, rounding: Rounding) -> float:
-    """a x b + c of finite numbers, rounded once, with integers."""
+    """Return a x b + c of finite numbers, rounded once, computed with integers."""
     (na, da), (nb, db), (nc, dc) = (x.as_integer_ratio() for x in (a, b, c))
     numerator = na * nb * dc + nc * da * db
     k = (da * db * dc).bit_length() - 1

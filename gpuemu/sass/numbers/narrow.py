@@ -1,4 +1,4 @@
-"""Floats that NumPy has no type for: bf16, and the two of 8 bits. Arrays of them are kept as unsigned integers."""
+"""Floats that NumPy has no type for: bf16 and the two 8-bit formats. Their arrays are stored as unsigned integers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from gpuemu.sass.numbers.ieee import BFLOAT16, E4M3, E5M2, Format, narrow16, narrow_bf16, quantize
 
 STORED: dict[str, np.dtype[Any]] = {"bf16": np.dtype("u2"), "e4m3": np.dtype("u1"), "e5m2": np.dtype("u1")}
-"""Of each type, by its name in PTX, what its bits are kept in."""
+"""The storage type of each float type, by its name in PTX."""
 _FORMATS: dict[str, Format] = {"bf16": BFLOAT16, "e4m3": E4M3, "e5m2": E5M2}
 _NAN8 = np.uint32(0x7F)
 
 
 def _positive_e4m3() -> Any:
-    """The value of each E4M3 number from 0 to 448 (0x7e): 4 exponent bits biased by 7, 3 fraction bits."""
+    """Return the value of each E4M3 number from 0 to 448 (0x7e): 4 exponent bits biased by 7, 3 fraction bits."""
     codes = np.arange(0x7F)
     exponent, fraction = codes >> 3, codes & 7
     normal = np.ldexp(1 + fraction / 8, exponent - 7)
@@ -33,14 +33,14 @@ FP8_FLOATS: dict[str, NDArray[np.float32]] = {
 
 
 def code_e4m3(values: Any) -> Any:
-    """The bits, uint32, of values that E4M3 has."""
+    """Return the bits, as uint32, of values that E4M3 can represent."""
     code = np.searchsorted(_E4M3_VALUES, np.abs(values)).astype(np.uint32)
     code |= np.signbit(values).astype(np.uint32) << np.uint32(7)
     return np.where(np.isnan(values), _NAN8, code)
 
 
 def code_e5m2(values: Any) -> Any:
-    """As `code_e4m3`; E5M2 is float16 without the low byte."""
+    """Do the same as `code_e4m3`; E5M2 is float16 without its low byte."""
     return narrow16(values.astype(np.float32)).astype(np.uint32) >> np.uint32(8)
 
 
@@ -52,19 +52,19 @@ _CODES: dict[str, Callable[[Any], Any]] = {
 
 
 class Narrow(float):
-    """A number of a type in STORED, its `kind`: what a scalar of NumPy is for other types."""
+    """A number of a type in STORED, its `kind`. It is what a NumPy scalar is for other types."""
 
     kind: str
 
     def __new__(cls, value: float, kind: str = "") -> Narrow:
-        """The number, not rounded yet."""
+        """Make the number, not rounded yet."""
         found = super().__new__(cls, value)
         found.kind = kind
         return found
 
     @property
     def bits(self) -> bytes:
-        """Those of the nearest number of the type."""
+        """The bits of the nearest number of the type."""
         return encode(self.kind, float(self)).tobytes()
 
 
@@ -75,14 +75,14 @@ class NarrowArray(np.ndarray[Any, Any]):
 
 
 def named(kind: str, bits: NDArray[Any]) -> NDArray[Any]:
-    """The same bits, with the name of their type; one of another class than NumPy's own keeps it."""
+    """Return the same bits with the name of their type; an array of another class than NumPy's own keeps its class."""
     found: Any = bits.view(NarrowArray) if type(bits) is np.ndarray else bits
     found.narrow = kind
     return found  # type: ignore[no-any-return]
 
 
 def encode(kind: str, values: Any) -> NDArray[Any]:
-    """The bits of the nearest numbers of a type in STORED; those of 8 bits end at their largest, as conversions do."""
+    """Return the bits of the nearest numbers of a type in STORED; 8-bit types saturate, as conversions do."""
     form = _FORMATS[kind]
     with np.errstate(all="ignore"):
         rounded = quantize(np.atleast_1d(np.asarray(values, np.float64)), form, "RN")
@@ -92,7 +92,7 @@ def encode(kind: str, values: Any) -> NDArray[Any]:
 
 
 def decode(kind: str, bits: NDArray[Any]) -> NDArray[np.float32]:
-    """The numbers, float32, of which these are the bits."""
+    """Return the float32 numbers with these bits."""
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.asarray(FP8_FLOATS[kind.upper()][bits])

@@ -1,4 +1,4 @@
-"""What each instruction does to the lanes: one file per family of instructions.
+"""The effect of each instruction on the lanes, with one file per family of instructions.
 
 A family registers a builder for each mnemonic:
 
@@ -9,7 +9,7 @@ A family registers a builder for each mnemonic:
             ...                      # compute on all lanes, store those of `mask`
         return step
 
-A builder raises `site.unsupported("...")` for a form that it does not know: nothing is guessed.
+A builder raises `site.unsupported("...")` for an unknown form, and never guesses.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def semantics(*mnemonics: str) -> Callable[[Builder], Builder]:
 
 
 def build(site: Site) -> Step:
-    """The step of an instruction. Raises UnsupportedError, whose message names it."""
+    """Return the step of an instruction. Raises UnsupportedError, whose message names it."""
     builder = _BUILDERS.get(site.mnemonic)
     if builder is None:
-        for family in _FAMILIES:  # a module that is there already costs nothing
+        for family in _FAMILIES:  # importing a module again costs nothing
             import_module(f"gpuemu.sass.semantics.{family}")
         builder = _BUILDERS.get(site.mnemonic)
     if builder is None:

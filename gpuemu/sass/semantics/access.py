@@ -1,4 +1,4 @@
-"""Loads and stores of global, shared, local and generic addresses, and copies from global to shared memory."""
+"""Loads and stores with global, shared, local and generic addresses, and copies from global to shared memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpuemu.sass.semantics.lanewise import EncodedStep
 from gpuemu.trace.model import GLOBAL, ZEROS
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
-"""Who sees an access when: all is seen at once here."""
+"""Modifiers of memory ordering, which have no effect here, because every access is visible at once."""
 CACHING = ("EF", "EL", "EU", "EN", "LU", "NA", "LTC64B", "LTC128B", "LTC256B")
-"""How long caches keep the line."""
+"""Modifiers of how long caches keep the line."""
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
 _SPACES: dict[str, type[Space]] = {
     "LDG": GlobalSpace, "STG": GlobalSpace, "LD": GenericSpace, "ST": GenericSpace,
@@ -35,11 +35,11 @@ _MODIFIERS: dict[str, tuple[str, ...]] = {
     "LDG": ("U", *_WIDE_ADDRESS), "STG": _WIDE_ADDRESS, "LD": _WIDE_ADDRESS, "ST": _WIDE_ADDRESS,
     "LDS": ("U",), "STS": (), "LDL": CACHING, "STL": CACHING,
 }  # fmt: skip
-"""Modifiers besides the width; .U of sm_75's LDS and LDG changes no value."""
+"""Modifiers other than the width. The .U of sm_75's LDS and LDG does not change the value."""
 
 
 def size_of(site: Site, *known: str) -> int:
-    """Bytes that one lane moves; refuses modifiers other than widths and those in `known`."""
+    """Return the bytes that one lane moves; refuse modifiers other than widths and those in `known`."""
     site.only(*known, *WIDTHS)
     widths = [WIDTHS[m] for m in site.modifiers if m in WIDTHS]
     if len(widths) > 1:
@@ -54,18 +54,18 @@ def expect_operands(site: Site, *numbers: int) -> None:
 
 
 def addresses_of(site: Site, k: int, space: Space) -> Addresses:
-    """The addresses of operand k, as the space takes them."""
+    """Return the addresses of operand k in the form that the space expects."""
     if isinstance(space, GlobalSpace | GenericSpace):
         return address64(site, k)
     return address32(site, k, site.environment.memory.shared_base if isinstance(space, SharedSpace) else 0)
 
 
 PutUnits = Callable[[Any, Indices | None], None]
-"""Takes a unit for each of some lanes (None: of all)."""
+"""Accepts a unit for each of the given lanes, or for all lanes if they are None."""
 
 
 def put_units(site: Site, k: int, size: int) -> PutUnits:
-    """Stores units of 4, 8 or 16 bytes in the registers from operand k on."""
+    """Return a function that stores units of 4, 8 or 16 bytes in the registers from operand k on."""
     file, number = site.register(k)
     count = size // 4
     if number == len(file) - 1:
@@ -92,11 +92,11 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
 
 
 GetUnits = Callable[..., NDArray[Any]]
-"""Gives a unit for each of some lanes, of all without an argument or for None; they hold until the next call."""
+"""Returns a unit for each of the given lanes, or for all lanes by default. The units are valid until the next call."""
 
 
 def get_units(site: Site, k: int, size: int) -> GetUnits:
-    """The registers from operand k on as units of `size` bytes."""
+    """Return the registers from operand k on as units of `size` bytes."""
     every = _every_unit(site, k, size)
     return lambda lanes=None: every() if lanes is None else every()[lanes]
 
@@ -127,7 +127,7 @@ def _every_unit(site: Site, k: int, size: int) -> Callable[[], NDArray[Any]]:
 
 
 def extended(site: Site, size: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """What a load makes of units narrower than a register: S8 and S16 extend the sign, U8 and U16 zeros."""
+    """Return the extension of loaded units narrower than a register: S8 and S16 extend the sign, U8 and U16 zeros."""
     if size >= 4:
         return lambda values: values
     if site.has("S8", "S16"):
@@ -157,7 +157,7 @@ def load(site: Site) -> Step:
 
 @semantics("STG", "ST", "STS", "STL")
 def store(site: Site) -> Step:
-    """Memory at the address of operand 1 = Rs; .U8 and .U16 store the low bits of it."""
+    """Memory at the address of operand 1 = Rs; .U8 and .U16 store its low bits."""
     expect_operands(site, 2)
     size = size_of(site, *_MODIFIERS[site.mnemonic])
     space = _SPACES[site.mnemonic](site, size, Purpose.STORE)
@@ -175,11 +175,11 @@ def store(site: Site) -> Step:
 
 @semantics("LDGSTS")
 def copy(site: Site) -> Step:
-    """LDGSTS [shared], [global] {, Pz}: copies at once; later LDGDEPBAR and DEPBAR have nothing to wait for.
+    """LDGSTS [shared], [global] {, Pz}: copy immediately, so later LDGDEPBAR and DEPBAR need not wait.
 
-    Lanes whose Pz is false get zeros and do not read. With .ZFILL the low bits of the global address are no
-    part of it: they are how many of the last bytes are zero. (The compiler turns the byte count of cp.async
-    into those bits, and a count of 0 into a false Pz.)
+    Lanes whose Pz is false receive zeros and do not read. With .ZFILL, the low bits of the global address are not part
+    of it. They give the number of bytes at the end that become zero. (The compiler converts the byte count of cp.async
+    to these bits, and a count of 0 to a false Pz.)
     """
     expect_operands(site, 2, 3)
     size = size_of(site, "E", "BYPASS", "ACCESS", "ZFILL", *ORDER, *CACHING)
@@ -221,7 +221,7 @@ def copy(site: Site) -> Step:
 
 
 class _PartialLoad:
-    """Loads of units whose last bytes may be zeros instead: the low bits of the address tell how many."""
+    """Loads units whose last bytes may be zeros instead; the low bits of the address give their number."""
 
     def __init__(self, site: Site, size: int):
         self.size = size
@@ -230,12 +230,12 @@ class _PartialLoad:
         self.byte = GlobalSpace(site, 1, Purpose.LOAD)
 
     def load(self, place: Place) -> NDArray[Any]:
-        """The unit at each address, in the order of the place's lanes."""
+        """Return the unit at each address, in the order of the place's lanes."""
         addresses = place.addresses(64)
         lanes = np.arange(self.lanes) if place.pattern.lanes is None else place.pattern.lanes
         zeros = addresses & np.uint64(self.size - 1)
         starts = addresses - zeros
-        # Only bytes that are copied may be touched: the rest may lie outside the buffer.
+        # Only copied bytes may be read, because the rest may be outside the buffer.
         read = np.zeros((len(addresses), self.size), dtype=np.uint8)
         for byte in range(self.size):
             here = np.flatnonzero(zeros < self.size - byte)

@@ -1,4 +1,4 @@
-"""What atomics make of the value in memory and the lane's own, and how lanes with one address follow each other."""
+"""Combine the value in memory with the lane's own value, and order the lanes that share an address."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from gpuemu.sass.semantics.access import WIDTHS
 
 Values = NDArray[Any]
 Combine = Callable[[Values, Values], Values]
-"""(what is there, the lane's value) → what is there afterwards."""
+"""(value in memory, the lane's value) → the new value in memory."""
 
 _TINY = np.float32(np.finfo(np.float32).tiny)
 _NAN32 = np.uint32(0x7FFFFFFF)
 _MOST_PADDING = 8
-"""Times as many numbers as there are lanes that queues of different lengths may be padded to."""
+"""Maximum padding of queues of different lengths, as a multiple of the number of lanes."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What an atomic does to memory.
+    """The effect of an atomic on memory.
 
-    `size`: bytes that a lane reaches. `kind`: the type of the numbers in them, of which it may hold several.
-    `combine` is None for CAS and CAST. `running` is the ufunc of which `combine` is one step, where there is one.
+    `size`: bytes per lane. `kind`: the type of the numbers in them; they may hold several. `combine` is None for CAS
+    and CAST. `running`: the ufunc whose single step is `combine`, if there is one.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Change:
 
     @cached_property
     def associates(self) -> bool:
-        """Whether several changes of one place may be put together before they are applied."""
+        """Whether several changes of one address may be combined before they are applied."""
         return self.running is not None and self.kind.kind in "iu"
 
     @property
     def on_local(self) -> bool:
-        """Whether ATOM does it in local memory: 32-bit integers."""
+        """Whether ATOM supports it in local memory: 32-bit integers."""
         return self.size == 4 and self.kind in (np.dtype(np.uint32), np.dtype(np.int32)) and self.combine not in _PACKED
 
     @property
     def on_shared(self) -> bool:
-        """Whether ATOM does it in shared memory: 32-bit integers and exchanges, of which compilers rely on all."""
+        """Whether ATOM supports it in shared memory: 32-bit integers and exchanges. Compilers rely on all of these."""
         return self.on_local or self.name in ("EXCH", "CAS", "CAST")
 
 
@@ -73,25 +73,25 @@ def _exchange(old: Values, value: Values) -> Values:
 
 
 def _flushed(values: Values) -> Values:
-    """Subnormal float32 become zeros of their sign."""
+    """Replace subnormal float32 numbers by zeros of their sign."""
     return np.where(np.abs(values) < _TINY, np.copysign(np.float32(0), values), values)
 
 
 def _add_float32(old: Values, value: Values) -> Values:
-    """Rounded to nearest even; subnormals count as 0, in operands and result."""
+    """Add float32 numbers, rounded to nearest even; subnormal operands and results count as 0."""
     total = _flushed(_flushed(old) + _flushed(value))
     return np.where(np.isnan(total), _NAN32.view(np.float32), total)
 
 
 def _add_halves(old: Values, value: Values) -> Values:
-    """Float16, also two in 32 bits, rounded to nearest even; subnormals are kept."""
+    """Add float16 numbers, or pairs of them in 32 bits, rounded to nearest even; subnormals are kept."""
     total = np.ascontiguousarray(old).view(np.float16) + np.ascontiguousarray(value).view(np.float16)
     bits = np.where(np.isnan(total), np.uint16(0x7FFF), total.view(np.uint16))
     return bits.view(old.dtype)
 
 
 def _add_bfloat16s(old: Values, value: Values) -> Values:
-    """Bfloat16, also two in 32 bits. Their sum in float32, rounded again to nearest even, is the sum rounded once."""
+    """Add bfloat16 numbers, or pairs of them in 32 bits. Rounding their float32 sum to nearest even is correct."""
     left, right = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) << np.uint32(16) for v in (old, value))
     total = left.view(np.float32) + right.view(np.float32)
     bits = total.view(np.uint32)
@@ -100,7 +100,7 @@ def _add_bfloat16s(old: Values, value: Values) -> Values:
 
 
 def _extreme_of(infinity: int, highest: bool) -> Combine:
-    """The lower or higher of 16-bit floats, -0 below 0, subnormals kept; a NaN only of two (H100, H200)."""
+    """Return minimum or maximum of 16-bit floats. -0 is below 0, subnormals stay, only two NaN give NaN (H200)."""
 
     def combine(old: Values, value: Values) -> Values:
         left, right = (np.ascontiguousarray(v).view(np.int16) for v in (old, value))
@@ -119,7 +119,7 @@ HALVES: dict[str, Combine] = {
 BFLOAT16S: dict[str, Combine] = {
     "ADD": _add_bfloat16s, "MIN": _extreme_of(_BFLOAT16_INFINITY, False), "MAX": _extreme_of(_BFLOAT16_INFINITY, True),
 }  # fmt: skip
-"""Operations on float16 and on bfloat16, by name: of atomics, and of reductions in bulk."""
+"""Operations on float16 and bfloat16 by name, for atomics and for bulk reductions."""
 _PACKED = (*HALVES.values(), *BFLOAT16S.values())
 _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "ADD": (np.add, np.add),
@@ -147,7 +147,7 @@ _FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
 
 
 def change_of(site: Site, *known: str) -> Change:
-    """The change that the modifiers ask for; those in `known` ask for nothing."""
+    """Return the change that the modifiers specify; those in `known` have no effect on it."""
     site.only(*known, *_INTEGER, "CAS", "CAST", "SPIN", "S32", "U32", "S64", "U64", "64", "128", *_FLOATS)
     names = [m for m in site.modifiers if m in _INTEGER or m in ("CAS", "CAST")]
     floats = [m for m in site.modifiers if m in _FLOATS]
@@ -173,10 +173,10 @@ def change_of(site: Site, *known: str) -> Change:
 def update(
     change: Change, window: Window, queues: Queues | None, values: Values, compare: Values | None, returns: bool
 ) -> Values | None:
-    """Apply the change in a window of memory lane by lane in order; what each found, in units of the change's size.
+    """Apply the change in a window of memory lane by lane in order; return the old values in units of its size.
 
-    For CAST instead of that 1 where the lane exchanged, else 0. None unless `returns`. `queues`: the lanes that
-    share a unit, None if no two do.
+    For CAST, return 1 for a lane that exchanged and 0 for others. Return None without `returns`. `queues`: the lanes
+    that share a unit, or None if no two do.
     """
     units, index = window
     if index is None:
@@ -185,7 +185,7 @@ def update(
     if compare is not None:
         return _compare_exchange(change, units, index, queues, values, compare)
     words, operands = units.view(change.kind), values.view(change.kind)
-    if change.kind.itemsize < change.size:  # [unit, number]: each number of a unit changes on its own
+    if change.kind.itemsize < change.size:  # [unit, number]: each number of a unit changes separately
         words, operands = words.reshape(len(units), -1), operands.reshape(len(values), -1)
     combine = change.combine
     assert combine is not None
@@ -210,9 +210,9 @@ def update(
 def _chained(
     change: Change, words: Values, index: NDArray[np.int64], queues: Queues, operands: Values
 ) -> Values | None:
-    """All lanes of a queue in one running sum, or whatever else the change is; None where that is no way to do it.
+    """Apply all lanes of each queue in one running operation; return None if that is impossible.
 
-    A row for each queue: what is in memory, then its lanes' operands; shorter queues end in zeros.
+    Each row holds a queue: the value in memory, then its lanes' operands. Shorter queues are padded with zeros.
     """
     order, queue, rank, heads, first, longest = queues
     if change.running is None or len(heads) * longest > _MOST_PADDING * len(order):
@@ -223,7 +223,7 @@ def _chained(
     chain[queue, rank + 1] = operands[order]
     if change.combine is _add_float32:
         sums = np.add.accumulate(_flushed(chain), axis=1)
-        if not np.array_equal(_flushed(sums), sums, equal_nan=True):  # rare: a sum on the way was to be flushed
+        if not np.array_equal(_flushed(sums), sums, equal_nan=True):  # rare: an intermediate sum has to be flushed
             return None
         chain[:, 1:] = np.where(np.isnan(sums), _NAN32.view(np.float32), sums)[:, 1:]
     else:
@@ -255,6 +255,6 @@ def _compare_exchange(
 
 
 def _rounds(queues: Queues) -> list[NDArray[np.int64]]:
-    """The lanes in groups without a common unit: the first of every queue, then the second of each, and so on."""
+    """Split the lanes into groups without a common unit: the first of every queue, then the second of each, etc."""
     by_rank = queues.order[np.argsort(queues.rank, kind="stable")]
     return np.split(by_rank, np.cumsum(np.bincount(queues.rank))[:-1])

@@ -1,7 +1,7 @@
-"""Atomics: ATOMS on shared, ATOMG, RED and REDG on global, ATOM on generic addresses.
+"""Atomics: ATOMS on shared addresses, ATOMG, RED and REDG on global ones, ATOM on generic ones.
 
-Lanes act in the order of their numbers: each finds what the lanes before it left. Hardware may take them in any
-order, so this is one of the results that it may give.
+Lanes act in the order of their numbers, so each finds the result of the lanes before it. Hardware may use any order, so
+this is one of its possible results.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _KNOWN = ("E", "RN", "FTZ", *ORDER, *CACHING)
 
 
 class _Atomic:
-    """An atomic's address, its change of memory and the registers that it takes.
+    """An atomic's address, its change of memory, and its operand registers.
 
-    `first` is the operand that holds the value; CAS has the value to compare with there and the new one next.
+    `first` is the operand with the value. CAS has the value to compare there, and the new value in the next operand.
     """
 
     def __init__(self, site: Site, space: type[Space], address: int, first: int, returns: bool):
@@ -44,7 +44,7 @@ class _Atomic:
         self.change: Change = change_of(site, *_KNOWN)
         purpose = Purpose.ATOMIC
         if self.change.name == "EXCH" and not returns:
-            purpose = Purpose.STORE  # what was there before does not matter
+            purpose = Purpose.STORE  # the old value does not matter
         size = self.change.size
         self.space = space(site, size, purpose)
         self.addresses = addresses_of(site, address, self.space)
@@ -54,7 +54,7 @@ class _Atomic:
             self.compare, self.value = self.value, get_units(site, first + 1, size)
 
     def apply(self, place: Place) -> NDArray[Any] | None:
-        """Change memory; what each of the place's lanes found there, None if the instruction does not return it."""
+        """Change memory; return the old value for each of the place's lanes, or None if none is returned."""
         change, pattern = self.change, place.pattern
         values = self.value(pattern.lanes)
         compare = None if self.compare is None else self.compare(pattern.lanes)
@@ -71,7 +71,7 @@ class _Atomic:
         return found
 
     def hand_out(self, site: Site, place: Place, found: NDArray[Any]) -> None:
-        """If the first lane of a warp alone adds 1, what other CTAs would have taken (`WorkQueues`)."""
+        """If only the first lane of a warp adds 1, account for work that other CTAs would have taken (`WorkQueues`)."""
         pattern, handouts = place.pattern, site.environment.handouts
         if handouts is None or self.change.name != "ADD" or pattern.lanes is None or len(pattern.lanes) != 1:
             return
@@ -89,9 +89,9 @@ class _Atomic:
 
 @semantics("ATOMS")
 def shared_atomic(site: Site) -> Step:
-    """ATOMS.op Rd, [address], value: Rd = what was there.
+    """ATOMS.op Rd, [address], value: Rd = the old value.
 
-    ATOMS.CAST.SPIN gives 1 if it exchanged, else 0, in as many bits as it compares, or a predicate.
+    ATOMS.CAST.SPIN returns 1 if it exchanged, otherwise 0, in a predicate or in as many bits as it compares.
     """
     if site.has("POPC"):
         return _count(site)
@@ -147,11 +147,11 @@ def _count(site: Site) -> Step:
 
 @semantics("ATOMG", "ATOM")
 def atomic(site: Site) -> Step:
-    """ATOMG.E.op Pd, Rd, [address], value: Rd = what was there.
+    """ATOMG.E.op Pd, Rd, [address], value: Rd = the old value.
 
-    ATOM takes generic addresses. It reaches shared memory with 32-bit integers and with EXCH and CAS, local memory
-    with 32-bit integers only. In lanes where it does not reach, Pd gets false and nothing else happens: the
-    compiler puts another way to do it behind. Where Pd is PT it left that out, so such a lane is an error.
+    ATOM has generic addresses. It supports 32-bit integers, EXCH and CAS in shared memory, and only 32-bit integers in
+    local memory. In other lanes, Pd becomes false and nothing else happens, because the compiler adds alternative code
+    for them. If Pd is PT, there is no such code, so such a lane is an error.
     """
     expect_operands(site, 5 if site.has("CAS", "CAST") else 4)
     if not site.is_predicate(0):
@@ -170,7 +170,7 @@ def atomic(site: Site) -> Step:
             reached(here, mask)
             blocked = ~here if mask is None else ~here & mask
             if not reports and blocked.any():
-                # Raises an error that says why.
+                # Raises an error that gives the reason.
                 GlobalSpace(site, atomic.change.size, Purpose.ATOMIC).load(atomic.addresses.of(blocked))
             doing = atomic.addresses.of(here if mask is None else here & mask)
         else:
@@ -186,7 +186,7 @@ def atomic(site: Site) -> Step:
 
 
 def _reached(change: Change, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """The lanes whose generic address ATOM reaches."""
+    """Return the lanes whose generic address ATOM supports."""
     if change.on_local:
         return np.ones(len(addresses), dtype=np.bool_)
     if change.on_shared:

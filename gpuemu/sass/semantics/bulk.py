@@ -1,11 +1,11 @@
 """Bulk copies of sm_90, in which one instruction of a warp moves a block of memory (PTX: cp.async.bulk).
 
-    UBLKCP.S.G [UR4], [UR6], UR8           UR8 x 16 bytes from global [UR6] to shared [UR4], told to the mbarrier at UR5
-    UBLKCP.G.S [UR6], [UR4], UR5           the other way
+    UBLKCP.S.G [UR4], [UR6], UR8           UR8 x 16 bytes from global [UR6] to shared [UR4]; signals the mbarrier at UR5
+    UBLKCP.G.S [UR6], [UR4], UR5           the other direction
     UBLKRED.G.S.ADD.F32.RN [UR6], [UR4], UR5
 
-A copy is done when its instruction is: the mbarrier's bytes are there, and waits for groups of copies have nothing to
-wait for.
+A copy is complete when its instruction has executed: the mbarrier has its bytes, and waits for groups of copies end at
+once.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _CARRIED_OUT = ("UTMACMDFLUSH", "ACQBULK", "PREEXIT")
 
 @semantics(*_CARRIED_OUT)
 def nothing(site: Site) -> Step:
-    """What changes no value here.
+    """Do nothing, for instructions that change no value here.
 
-    The end of a group of copies, which are done; waits for a kernel before, and leave for the next one to begin.
+    They end a group of copies, which are complete, wait for an earlier kernel, or allow the next one to start.
     """
     return lambda mask: None
 
 
 @semantics("UCGABAR_ARV")
 def arrive_at_cluster(site: Site) -> Step:
-    """UCGABAR_ARV: the lanes have come to the cluster's barrier, where UCGABAR_WAIT waits for all others."""
+    """UCGABAR_ARV: the lanes arrive at the cluster's barrier, where UCGABAR_WAIT waits for all others."""
     memory = site.environment.memory
 
     def step(mask: Mask) -> None:
@@ -52,7 +52,7 @@ def arrive_at_cluster(site: Site) -> Step:
 
 @semantics("UTMACCTL")
 def forget_map(site: Site) -> Step:
-    """UTMACCTL.IV [URs]: the tensor map there is to be read anew; .PF: it will be needed."""
+    """UTMACCTL.IV [URs] invalidates the cached tensor map at that address; .PF prefetches it."""
     if not site.operands:
         return lambda mask: None
     register = numbers(site, "[")[0]
@@ -73,15 +73,15 @@ class Uniform:
         self._site = site
 
     def word(self, number: int, lane: int) -> int:
-        """What a register holds for a lane."""
+        """Return the value of a register for a lane."""
         return int(self._file[number, lane])
 
     def wide(self, number: int, lane: int) -> int:
-        """What it and the one behind it hold."""
+        """Return the 64-bit value of a register and the next one."""
         return int(self._file[number, lane]) | int(self._file[number + 1, lane]) << 32
 
     def lanes(self, mask: Mask) -> list[int]:
-        """The first active lane of each warp that has one."""
+        """Return the first active lane of each warp that has one."""
         here = self._site.lanes.exists if mask is None else mask
         by_warp = here.reshape(-1, WARP)
         first = by_warp.argmax(axis=1) + np.arange(len(by_warp)) * WARP
@@ -89,9 +89,9 @@ class Uniform:
 
 
 def numbers(site: Site, form: str) -> list[int]:
-    """The uniform registers that the operands name: a pair in brackets, [, or a bare one, -.
+    """Return the uniform registers that the operands name: a pair in brackets for [, or a single register for -.
 
-    A cache policy behind them is left out.
+    A cache policy after them is ignored.
     """
     operands = list(site.operands)
     if operands and operands[-1].prefix == "desc" and len(operands[-1].brackets) == 1:
@@ -115,9 +115,9 @@ class Copier:
         self.memory = site.environment.memory
 
     def shared(self, address: int, places: NDArray[np.int64] | None, count: int, lane: int, store: int) -> Any:
-        """Which bytes of shared memory are `count` bytes from an address on, or at some `places` behind it.
+        """Return the indices of `count` bytes of shared memory from an address on, or at `places` relative to it.
 
-        `store`: the mask of the CTAs in whose memory they are written; 0: the CTA's own are read.
+        `store`: the mask of the CTAs in whose memory they are written, or 0 if the CTA's own bytes are read.
         """
         self.own(address)
         first = (address & 0xFFFFFF) - self.memory.shared_base
@@ -149,7 +149,7 @@ class Copier:
         return chosen
 
     def own(self, address: int, ranks: int = 1) -> None:
-        """Refuse a shared address of another CTA, and where there is no cluster copies to others."""
+        """Refuse a shared address of another CTA, and copies to other CTAs without a cluster."""
         rank = clusters.whose(address)
         if rank and rank != self.memory.rank:
             raise clusters.refusal(self.site, rank)
@@ -157,7 +157,7 @@ class Copier:
             raise clusters.refusal(self.site, (ranks & ~1).bit_length() - 1)
 
     def to_others(self, ranks: int, chosen: Any, data: NDArray[np.uint8], barrier: int, lane: int) -> None:
-        """The same to the same place of other CTAs, whose mbarriers at the same place hear of it."""
+        """Write the same data at the same address of other CTAs, and signal their mbarriers at the same address."""
         memory = self.memory
         for rank in clusters.ranks_of(ranks):
             if memory.cluster is None or rank == memory.rank:
@@ -169,7 +169,7 @@ class Copier:
             memory.cluster.changes += 1
 
     def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
-        """The buffer that holds so many bytes of global memory, and where in it they begin."""
+        """Return the buffer with these bytes of global memory, and their offset in it."""
         for buffer in self.memory.buffers:
             if buffer.start <= address and address + count <= buffer.start + buffer.bytes:
                 return buffer, address - buffer.start
@@ -178,25 +178,25 @@ class Copier:
         raise self.error(lane, found, f"expected bytes of one buffer of the launch: {names}")
 
     def moves(self, lane: int, first: int, places: NDArray[np.int64], size: int, access: str) -> None:
-        """Tell whoever listens where in global memory the block goes or comes from: units of `size` bytes."""
+        """Tell the observer the global bytes that the block reads or writes, in units of `size` bytes."""
         observer = self.site.environment.observer
         if observer is not None:
             observer.moves(self.site, lane, (first + places[:, None] + np.arange(size)).reshape(-1), access)
 
     def event(self, lane: int, shared: int, barrier: int = -1, **what: int) -> None:
-        """Tell the trace of a copy from or to a shared address, and of the mbarrier that hears of it."""
+        """Record a copy from or to a shared address in the trace, and the mbarrier that it signals."""
         base, told = self.memory.shared_base, {}
         if barrier >= 0:
             told["barrier"] = (barrier & 0xFFFFFF) - base
         self.site.environment.event(lane // WARP, shared=(shared & 0xFFFFFF) - base, **told, **what)
 
     def complete(self, barrier: int, count: int, lane: int) -> None:
-        """The bytes have come that an mbarrier waits for."""
+        """Deliver bytes that an mbarrier expects."""
         self.own(barrier)
         self._complete(self.memory.shared, barrier, count, lane, self.memory.rank)
 
     def _complete(self, shared: Views, barrier: int, count: int, lane: int, rank: int) -> int:
-        """Of an mbarrier in this shared memory, that of the CTA with this rank; its place."""
+        """Deliver bytes to an mbarrier in the shared memory of the CTA with this rank; return its byte offset."""
         place = (barrier & 0xFFFFFF) - self.memory.shared_base
         if place < 0 or place % 8 or place + 8 > self.memory.shared_bytes:
             raise self.error(
@@ -213,19 +213,19 @@ class Copier:
         return place
 
     def misaligned(self, lane: int, where: str) -> ExecutionError:
-        """The error of a copy from or to an address that is no multiple of 16."""
+        """Return the error of a copy from or to an address that is not a multiple of 16."""
         error = self.error(lane, f"a copy at {where}", "expected a multiple of 16")
         error.title = "Misaligned bulk copy"
         return error
 
     def error(self, lane: int, found: str, right: str) -> ExecutionError:
-        """The fault that ends the launch, and what the kernel should do instead."""
+        """Return the fault that ends the launch, with a correction for the kernel."""
         return ExecutionError(self.site.instruction, lane, found, right)
 
 
 @semantics("UBLKPF")
 def bulk_prefetch(site: Site) -> Step:
-    """UBLKPF.L2 [UR6], UR8: UR8 x 16 bytes from [UR6] on into L2."""
+    """UBLKPF.L2 [UR6], UR8: prefetch UR8 x 16 bytes from [UR6] on into L2."""
     site.only("L2")
     source, size = numbers(site, "[-")
     registers, copier = Uniform(site), Copier(site)
@@ -242,7 +242,7 @@ def bulk_prefetch(site: Site) -> Step:
 
 @semantics("UBLKCP")
 def bulk_copy(site: Site) -> Step:
-    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST to CTAs of the cluster."""
+    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST copies to several CTAs of the cluster."""
     site.only("S", "G", "MULTICAST")
     many = site.has("MULTICAST")
     to_shared = site.modifiers[:2] == ("S", "G")
@@ -297,7 +297,7 @@ _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
 def _add_singles(old: NDArray[np.float32], new: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Float32 to nearest even, subnormals kept, every NaN the canonical one (H200)."""
+    """Add float32 numbers to nearest even, with subnormals kept and every NaN canonical (H200)."""
     total = old + new
     return np.where(np.isnan(total), _NAN32, total)
 
@@ -308,7 +308,7 @@ _FLOATS: dict[str, dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dtype[Any]]:
-    """The operation that the opcode names, on elements of that type."""
+    """Return the operation that the opcode names, and the type of its elements."""
     named = [m for m in site.modifiers if m in OPERATIONS]
     if len(named) != 1 or kind not in _KINDS:
         raise site.unsupported(f"a reduction of {kind or 'this form'}")
@@ -321,7 +321,7 @@ def reduction(site: Site, kind: str) -> tuple[Callable[[Any, Any], Any], np.dtyp
 
 @semantics("UBLKRED")
 def bulk_reduction(site: Site) -> Step:
-    """UBLKRED.G.S.op[.type][.RN]: shared memory is brought together with what is in global memory."""
+    """UBLKRED.G.S.op[.type][.RN]: combine shared memory with the content of global memory."""
     site.only("G", "S", "RN", *OPERATIONS, *_KINDS)
     kinds = [m for m in site.modifiers if m in _KINDS] or ["U32"]
     operation, unit = reduction(site, kinds[0])

@@ -1,12 +1,12 @@
 """Copies by tensor maps of sm_90 (PTX: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor).
 
-    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6], from UR10, UR11 on: to shared [UR8]; mbarrier UR9
+    UTMALDG.2D [UR8], [UR6]                by the tensor map at [UR6], from UR10, UR11 on, to shared [UR8]; mbarrier UR9
     UTMASTG.2D [UR8], [UR6]                from shared [UR8] to UR9, UR10 on
     UTMAREDG.2D.ADD [UR8], [UR6]
 
-Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and not written.
-Chunks of 16 bytes are exchanged by the address in shared memory (`isa.matrix_descriptor`). All of this is what an H200
-does; it also refuses to begin at a coordinate of dimension 0 that is no multiple of 16 bytes.
+Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and are not written. Chunks of
+16 bytes are swizzled by their address in shared memory (`isa.matrix_descriptor`). All of this was observed on an H200.
+An H200 also refuses a first coordinate of dimension 0 that is not a multiple of 16 bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Tiles(Copier):
         self.registers = Uniform(site)
 
     def layout(self, lane: int) -> Layout:
-        """What the tensor map says that the lane's registers point to."""
+        """Return the layout in the tensor map to which the lane's registers point."""
         site, address = self.site, self.registers.wide(self.map, lane)
         buffer, start = self.buffer(address, tensor_map.BYTES, lane)
         data = buffer.views[1][start : start + tensor_map.BYTES]
@@ -56,7 +56,7 @@ class _Tiles(Copier):
         return layout
 
     def box(self, layout: Layout, coordinates: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Byte distances of the box's elements from the array's first, dimension 0 fastest, and which are inside."""
+        """Return byte distances of the box's elements from the array's first, dimension 0 fastest, and their mask."""
         distances, inside = np.zeros(1, np.int64), np.ones(1, np.bool_)
         for at, extent, stride, count, step in zip(
             coordinates, layout.shape, layout.strides, layout.copied, layout.steps, strict=True
@@ -67,7 +67,7 @@ class _Tiles(Copier):
         return distances, inside
 
     def tell(self, layout: Layout, lane: int, first: int, shared: int, count: int, barrier: int = -1) -> None:
-        """Tell the trace of a box that begins at the coordinates in registers from `first` on."""
+        """Record a box in the trace; its coordinates are in registers from `first` on."""
         what = {"swizzle": layout.swizzle_bytes, "map": self.registers.wide(self.map, lane), "global": layout.address}
         for k, (extent, stride, copied, step) in enumerate(
             zip(layout.shape, layout.strides, layout.copied, layout.steps, strict=True)
@@ -84,9 +84,9 @@ class _Tiles(Copier):
         self.event(lane, shared, barrier, bytes=count, **what)
 
     def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
-        """Where the copy's bytes are behind a shared address; None if one behind the other.
+        """Return the offsets of the copy's bytes from a shared address, or None if they are contiguous.
 
-        With a swizzle, each line of dimension 0 has as many bytes as that is wide, whatever is in it.
+        With a swizzle, each line of dimension 0 occupies the width of the swizzle, whatever its length.
         """
         if not layout.swizzle_bytes:
             return None
@@ -95,16 +95,17 @@ class _Tiles(Copier):
         return swizzled(at, layout.swizzle_bytes) - (address & 0xFFFFFF)
 
     def boxed(self, layout: Layout, lane: int, shared: int, places: NDArray[np.int64] | None, count: int) -> None:
-        """Tell whoever listens of a box that has been put into shared memory."""
+        """Tell the observer that a box was written to shared memory."""
         observer = self.site.environment.observer
         if observer is not None:
             at = (shared & 0xFFFFFF) - self.memory.shared_base + (np.arange(count) if places is None else places)
             observer.box(self.site, lane, at, layout.copied[0] * layout.element_bytes, layout.swizzle_bytes)
 
     def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
-        """The array's units in its buffer, those of the box's elements that are inside, which, and their bytes from it.
+        """Return the array's units in its buffer, the indices of the box's elements in them, their mask, their bytes.
 
-        `first`: the register with the coordinate of dimension 0.
+        The bytes are distances from the array's first element. `first`: the register with the coordinate of dimension
+        0.
         """
         coordinates = [self.registers.word(first + k, lane) for k in range(self.rank)]
         coordinates = [c - (c >> 31 << 32) for c in coordinates]
@@ -124,7 +125,7 @@ class _Tiles(Copier):
 
 
 def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
-    """Elements as a copy to shared memory leaves them: .ftz without subnormal numbers, tf32 rounded to nearest."""
+    """Convert elements as a copy to shared memory does: .ftz flushes subnormal numbers, tf32 rounds to nearest."""
     if kind.endswith(".ftz"):
         words = np.where(words & np.uint32(0x7F800000), words, words & np.uint32(0x80000000))
     if kind.startswith("tf32"):
@@ -136,7 +137,7 @@ def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
 
 @semantics("UTMALDG")
 def load_tile(site: Site) -> Step:
-    """UTMALDG.nD[.MULTICAST]: a box of an array to shared memory."""
+    """UTMALDG.nD[.MULTICAST]: copy a box of an array to shared memory."""
     tiles = _Tiles(site, ("MULTICAST",))
     registers, memory = tiles.registers, tiles.memory
 
@@ -170,7 +171,7 @@ def load_tile(site: Site) -> Step:
 
 @semantics("UTMAPF")
 def told(site: Site) -> Step:
-    """UTMAPF.L2.nD [UR6], [UR4]: a box into L2, from UR6, UR7 on; of a UTMALDG what it tells the trace."""
+    """UTMAPF.L2.nD [UR6], [UR4]: prefetch a box from UR6, UR7 on into L2. For UTMALDG, only record it in the trace."""
     tiles = _Tiles(site, ("MULTICAST", "L2"))
     behind = 0 if site.mnemonic == "UTMAPF" else 2
 
@@ -183,7 +184,7 @@ def told(site: Site) -> Step:
 
 @semantics("UTMASTG", "UTMAREDG")
 def store_tile(site: Site) -> Step:
-    """UTMASTG.nD: a box of shared memory to an array; UTMAREDG.nD.op: brought together with what is there."""
+    """UTMASTG.nD: copy a box of shared memory to an array; UTMAREDG.nD.op: combine it with the array."""
     reduces = site.mnemonic == "UTMAREDG"
     tiles = _Tiles(site, tuple(OPERATIONS) if reduces else ())
     registers, memory = tiles.registers, tiles.memory

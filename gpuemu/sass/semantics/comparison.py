@@ -1,4 +1,4 @@
-"""Integer comparisons, least and greatest of two and three, differences."""
+"""Integer comparisons, minimum and maximum of two and three numbers, and differences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMBINATIONS = ("AND", "OR", "XOR")
 
 
 def _comparison(site: Site, first: int) -> tuple[Callable[..., Any], list[Read]]:
-    """What compares operands `first` and `first` + 1 and joins the outcome with the predicates behind them."""
+    """Return a function that compares operands `first` and `first` + 1, combined with predicates, and its inputs."""
     site.only(*_COMPARISONS, *_COMBINATIONS, "U32", "S64", "U64", "EX", *(("BF",) if site.mnemonic == "ISET" else ()))
     names = [m for m in site.modifiers if m in _COMPARISONS]
     combinations = [m for m in site.modifiers if m in _COMBINATIONS]
@@ -45,9 +45,9 @@ def _comparison(site: Site, first: int) -> tuple[Callable[..., Any], list[Read]]
 
 @semantics("ISETP", "UISETP")
 def isetp(site: Site) -> Step:
-    """ISETP.cmp[.U32|.S64|.U64].op Pu, PT, a, b, Pp: (a cmp b) op Pp.
+    """ISETP.cmp[.U32|.S64|.U64].op Pu, PT, a, b, Pp: Pu = (a cmp b) op Pp.
 
-    .EX compares upper words: where a = b, the last predicate, the outcome of the lower words, holds.
+    .EX compares upper words. If a = b, the result is the last predicate, which is the result of the lower words.
     """
     if not (site.is_predicate(0) and site.is_predicate(1)) or fixed_predicate(site, 1) is not True:
         raise site.unsupported("a second predicate as destination")
@@ -56,7 +56,7 @@ def isetp(site: Site) -> Step:
 
 @semantics("ISET")
 def iset(site: Site) -> Step:
-    """ISET.cmp[.U32].op Rd, a, b, Pp: all ones, with .BF 1.0, where (a cmp b) op Pp, else 0."""
+    """ISET.cmp[.U32].op Rd, a, b, Pp: Rd = all ones (1.0 with .BF) if (a cmp b) op Pp, otherwise 0."""
     function, reads = _comparison(site, 1)
     values = [value for value in reads if isinstance(value, Value)]
     numbers = [value for value in reads if not isinstance(value, Value)]
@@ -78,7 +78,7 @@ _PACKED = ("S16x2", "U16x2")
 
 
 class _Extremes:
-    """Least or greatest as the modifiers and the last predicate (true: least) of an instruction say."""
+    """Minimum or maximum, according to an instruction's modifiers and last predicate (true: minimum)."""
 
     def __init__(self, site: Site, *modifiers: str):
         site.only(*modifiers)
@@ -102,11 +102,11 @@ class _Extremes:
             self.choose = lambda a, b: np.where(least(), np.minimum(a, b), np.maximum(a, b))
 
     def typed(self, values: Any) -> Any:
-        """Words as numbers of the type: [lane], or [lane, half] of packed ones."""
+        """Return words as numbers of the type: [lane], or [lane, part] of packed ones."""
         return parts(values, self.kind) if self.packed else values.view(self.kind)
 
     def words(self, numbers: Any) -> Any:
-        """Numbers as words, none below 0 with .RELU."""
+        """Return numbers as words, with negative numbers replaced by 0 under .RELU."""
         if self.floor:
             numbers = np.maximum(numbers, self.kind(0))
         return numbers.view(np.uint32)[:, 0] if self.packed else numbers.view(np.uint32)
@@ -114,10 +114,11 @@ class _Extremes:
 
 @semantics("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
 def imnmx(site: Site) -> Step:
-    """IMNMX Rd, a, b, Pp: the least if Pp, else the greatest; .S64 and .U64 PT, PT, Rd, a, b, Pp, !PT that of pairs.
+    """IMNMX Rd, a, b, Pp: the minimum if Pp, otherwise the maximum.
 
-    VIMNMX also has .RELU (not below 0), the bytes of a word and its halves (.S16x2, .U16x2), these with two predicates
-    behind Rd: whether the lower and the upper half of the result are those of a.
+    .S64 and .U64 PT, PT, Rd, a, b, Pp, !PT do the same with register pairs. VIMNMX also has .RELU (negative results
+    become 0), and works on the bytes or halves of a word (.S16x2, .U16x2). Forms with halves may have two predicates
+    after Rd: whether the lower and the upper half of the result are those of a.
     """
     vector = site.mnemonic in ("VIMNMX", "UVIMNMX")
     if not vector and site.has("S64", "U64"):
@@ -163,7 +164,7 @@ def _of_pairs(site: Site) -> Step:
 
 @semantics("VIMNMX3")
 def vimnmx3(site: Site) -> Step:
-    """VIMNMX3 Rd, a, b, c, Pp: the least of three if Pp, else the greatest; with .RELU not below 0."""
+    """VIMNMX3 Rd, a, b, c, Pp: the minimum of three if Pp, otherwise the maximum; .RELU makes negative results 0."""
     extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
     store, typed = site.destination(0), extremes.typed
@@ -178,9 +179,9 @@ def vimnmx3(site: Site) -> Step:
 
 @semantics("VIADDMNMX")
 def viaddmnmx(site: Site) -> Step:
-    """VIADDMNMX Rd, a, b, c, Pp: the least of a + b, which wraps, and c if Pp, else the greatest.
+    """VIADDMNMX Rd, a, b, c, Pp: the minimum of a + b, which wraps, and c if Pp, otherwise the maximum.
 
-    -b subtracts. With .RELU the result is not below 0; .S16x2 and .U16x2 do so with each half.
+    -b subtracts. .RELU replaces negative results by 0. .S16x2 and .U16x2 work on each half.
     """
     extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
@@ -203,7 +204,7 @@ def viaddmnmx(site: Site) -> Step:
 
 @semantics("VABSDIFF")
 def vabsdiff(site: Site) -> Step:
-    """VABSDIFF[.U32] Rd, a, b, c: |a - b| + c."""
+    """VABSDIFF[.U32] Rd, a, b, c: Rd = |a - b| + c."""
     site.only("U32")
     operand_count(site, 4)
     reads: list[Read] = [word(site, 1), word(site, 2), word(site, 3), int(not site.has("U32"))]
@@ -214,10 +215,9 @@ def vabsdiff(site: Site) -> Step:
 def vabsdiff4(site: Site) -> Step:
     """VABSDIFF4.U8 Rd, a, b, c: |a - b| of each byte; .ACC Rd, a, b, c: c + the sum of the four.
 
-    Without .U8 the bytes are signed, as in PTX's vabsdiff4.u32.s32.s32; the differences never are.
-
-    Without .ACC, c has no say: PTX's vabsdiff4 would take bytes that its mask leaves out from there, and the
-    mask of this form leaves out none.
+    Without .U8 the bytes are signed, as in PTX's vabsdiff4.u32.s32.s32, but the differences never are. Without .ACC, c
+    has no effect. PTX's vabsdiff4 would copy the bytes that its mask omits from c, but the mask of this form omits
+    none.
     """
     site.only("U8", "ACC")
     operand_count(site, 4)

@@ -53,7 +53,7 @@ def load_constant(site: Site) -> Step:
 
     def step(mask: Mask) -> None:
         offsets = lanes + add
-        if mask is not None:  # the others do as one that takes part
+        if mask is not None:  # inactive lanes use the offset of an active one
             if not any_lane(mask):
                 return
             offsets = np.where(mask, offsets, offsets[mask][0])

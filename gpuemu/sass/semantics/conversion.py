@@ -1,6 +1,6 @@
 """Conversions between integers and floats, between floats, and of floats to whole numbers.
 
-A 16-bit result lies in the low half of its register, zeros above it.
+A 16-bit result is in the low half of its register, with zeros above it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HALF_BITS: dict[str, Callable[[Any], Any]] = {"F16": narrow16, "BF16": narrow_b
 
 
 def _one(site: Site, known: Any, default: str) -> str:
-    """The one type of the opcode among the known; the default if it names none."""
+    """Return the opcode's only type among the known ones, or the default if it names none."""
     named = [m for m in site.modifiers if m in known]
     if len(named) > 1:
         raise site.unsupported(f"two types .{named[0]} and .{named[1]}")
@@ -61,7 +61,7 @@ def _one(site: Site, known: Any, default: str) -> str:
 
 
 def _float_source(site: Site, k: int, kind: str) -> Getter:
-    """Operand k as float32 (16 and 32 bits) or float64 lanes; .FTZ flushes float32, and bfloat16 that becomes it."""
+    """Return operand k as float32 (16 and 32 bits) or float64 lanes; .FTZ flushes float32 and widened bfloat16."""
     if site.has("FTZ") and kind == "BF16" and site.modifiers[-2:] == ("F32", "BF16"):
         wide = half_lanes(site, k, True)
         return lambda: flushed32(wide())
@@ -81,9 +81,9 @@ def _integral(site: Site) -> Rounding:
 
 @semantics("F2I", "UF2I")
 def f2i(site: Site) -> Step:
-    """F2I.integer.float Rd, a: to the nearest integer, or .TRUNC, .FLOOR, .CEIL; too large ones saturate.
+    """F2I.integer.float Rd, a: round to the nearest integer, or by .TRUNC, .FLOOR or .CEIL; too large numbers saturate.
 
-    NaN gives 0 under .NTZ and the top bit alone without. Signed narrow results are sign-extended to 32 bits.
+    NaN gives 0 under .NTZ; otherwise it gives only the top bit. Signed narrow results are sign-extended to 32 bits.
     """
     site.only(*INTEGERS, *FLOATS, *_INTEGRAL, "FTZ", "NTZ")
     to, kind = _one(site, INTEGERS, "S32"), _one(site, FLOATS, "F32")
@@ -96,7 +96,7 @@ def f2i(site: Site) -> Step:
         return LaneStep(site, floats.to_integer, [value, *how, int(kind == "F32" and site.has("FTZ"))], [0])
     get, convert, store = _float_source(site, 1, kind), TO_INTEGRAL[_integral(site)], site.destination64(0)
     wide = np.dtype(INTEGERS[to])
-    # The largest float64 that is no more than the largest integer.
+    # The largest float64 that does not exceed the largest integer.
     top = float(np.nextafter(float(most), 0))
     for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
 
@@ -113,7 +113,7 @@ def f2i(site: Site) -> Step:
 
 
 def _integer_source(site: Site, k: int, kind: str) -> Getter:
-    """Operand k as integer lanes of the type; of narrow types a part of a register, such as .B1 or .H1."""
+    """Return operand k as integer lanes of the type; narrow types select a part of a register, such as .B1 or .H1."""
     dtype = INTEGERS[kind]
     operand = site.operands[k]
     if kind in ("S64", "U64"):
@@ -137,7 +137,7 @@ def _integer_source(site: Site, k: int, kind: str) -> Getter:
 
 @semantics("I2F", "I2FP", "UI2F", "UI2FP")
 def i2f(site: Site) -> Step:
-    """I2F.float.integer Rd, a: rounded once."""
+    """I2F.float.integer Rd, a: convert, rounded once."""
     site.only(*INTEGERS, *FLOATS, *ROUNDINGS)
     to, kind = _one(site, FLOATS, "F32"), _one(site, INTEGERS, "S32")
     get, rounding = _integer_source(site, 1, kind), rounding_of(site)
@@ -151,7 +151,7 @@ def i2f(site: Site) -> Step:
         return lambda mask: store(get().astype(np.float64).view(np.uint64), mask)
     if to == "F32" and rounding == "RN":
         return lambda mask: store(get().astype(np.float32).view(np.uint32), mask)
-    if to == "F16" and rounding == "RN":  # what float32 does not hold is too large for float16
+    if to == "F16" and rounding == "RN":  # numbers beyond float32's precision are too large for float16
         return lambda mask: store(narrow16(get().astype(np.float32)).astype(np.uint32), mask)
     narrow = _narrower(to, rounding)
     return lambda mask: store(narrow(get().astype(np.float64)), mask)
@@ -178,7 +178,7 @@ def _from_64_bits(store: Setter, get: Getter, to: str, rounding: Rounding) -> St
 
 
 def _narrower(to: str, rounding: Rounding) -> Callable[[Any], Any]:
-    """From float64, exact or rounded to odd, to the bits of a narrower type, as uint32."""
+    """Return a function from float64, exact or rounded to odd, to the bits of a narrower type, as uint32."""
     if to == "F32":
         return lambda values: bits32(narrow32(values, rounding))
     form, bits = _HALF_FORMATS[to], _HALF_BITS[to]
@@ -187,7 +187,7 @@ def _narrower(to: str, rounding: Rounding) -> Callable[[Any], Any]:
 
 @semantics("F2F", "UF2F")
 def f2f(site: Site) -> Step:
-    """F2F.to.from Rd, a: rounded once. A NaN becomes the canonical one of 16 or 32 bits, or keeps its payload."""
+    """F2F.to.from Rd, a: convert, rounded once. NaN becomes the canonical NaN (16, 32 bits), or keeps its payload."""
     site.only(*FLOATS, *ROUNDINGS, "FTZ")
     types = [m for m in site.modifiers if m in FLOATS]
     if len(types) != 2 or types[0] == types[1]:
@@ -207,7 +207,7 @@ def f2f(site: Site) -> Step:
 
 @semantics("FRND", "UFRND")
 def frnd(site: Site) -> Step:
-    """FRND.float Rd, a: to a whole number, the nearest (even) one or .TRUNC, .FLOOR, .CEIL."""
+    """FRND.float Rd, a: round to the nearest (even) whole number, or by .TRUNC, .FLOOR or .CEIL."""
     site.only(*FLOATS, *_INTEGRAL, "FTZ")
     kind = _one(site, FLOATS, "F32")
     if kind == "F32":

@@ -1,7 +1,7 @@
-"""Instructions through which the lanes of a warp see each other: shuffles, votes, matches, reductions.
+"""Instructions that exchange data between the lanes of a warp: shuffles, votes, matches, reductions.
 
-Lanes that take part are those of `mask`. What SHFL reads from a lane that takes no part is undefined in PTX;
-here it is what that lane's register holds.
+The lanes of `mask` are active. PTX leaves undefined what SHFL reads from an inactive lane; here it reads the register
+of that lane.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALL_LANES = np.uint32(0xFFFFFFFF)
 
 
 class _Segments:
-    """The segment of each lane, from SHFL's last operand: bits 0 to 4 clamp, bits 8 to 12 are a mask.
+    """The segment of each lane, from SHFL's last operand: bits 0 to 4 are the clamp value, bits 8 to 12 a mask.
 
     `low` and `top` are PTX's minLane and maxLane; `within`: the bits of a lane number inside a segment.
     """
@@ -44,7 +44,7 @@ class _Segments:
 
 
 def _source_lanes(kind: str, lane: Index, distance: Index, segments: _Segments) -> tuple[Index, Bools | bool]:
-    """The lane of its warp that each lane reads, and whether that is in range (else it reads itself)."""
+    """Return the lane of its warp that each lane reads, and whether that is in range (otherwise it reads itself)."""
     if segments.whole_warp and kind in ("IDX", "BFLY"):
         return distance if kind == "IDX" else lane ^ distance, True
     match kind:
@@ -64,7 +64,7 @@ def _source_lanes(kind: str, lane: Index, distance: Index, segments: _Segments) 
 def shfl(site: Site) -> Step:
     """SHFL.IDX|UP|DOWN|BFLY Pd, Rd, Ra, distance or lane, clamp and segment mask: as PTX defines shfl.sync.
 
-    Pd: whether the source lane is in range; if not, the lane gets its own Ra.
+    Pd: whether the source lane is in range; if not, the lane receives its own Ra.
     """
     site.only("IDX", "UP", "DOWN", "BFLY")
     if len(site.modifiers) != 1 or len(site.operands) != 5:
@@ -82,7 +82,7 @@ def shfl(site: Site) -> Step:
         source, inside = _source_lanes(kind, lane, distance, _Segments(lane, get_control()))
         return first + source, inside
 
-    # In most code the lanes shuffle as they did the last time.
+    # Most code repeats the shuffle of the previous execution.
     name = b""
     order: Index = first
     inside: Bools | bool = True
@@ -112,8 +112,9 @@ def shfl(site: Site) -> Step:
 def vote(site: Site) -> Step:
     """VOTE.ANY|ALL|EQ [Rd,] Pd, Ps: whether Ps is true in any lane, in all lanes, or the same in all lanes.
 
-    Rd of VOTE.ANY takes the ballot: a bit for each lane in which Ps is true. That of VOTE.ALL is understood where
-    Ps is PT: the lanes that vote. Lanes outside `mask` have no vote. VOTEU writes uniform registers and predicates.
+    Rd of VOTE.ANY receives the ballot: a bit for each lane in which Ps is true. Rd of VOTE.ALL is supported only if Ps
+    is PT, and then contains the voting lanes. Lanes outside `mask` have no vote. VOTEU writes uniform registers and
+    predicates.
     """
     site.only("ANY", "ALL", "EQ")
     with_ballot = not site.is_predicate(0)
@@ -153,9 +154,9 @@ def vote(site: Site) -> Step:
 
 @semantics("MATCH")
 def match(site: Site) -> Step:
-    """MATCH.ANY Rd, Ra: a bit for each lane with the same Ra. MATCH.ALL Pd, Rd, Ra: whether Ra is the same.
+    """MATCH.ANY Rd, Ra: a bit for each lane with the same Ra. MATCH.ALL Pd, Rd, Ra: whether all lanes have the same Ra.
 
-    Rd of MATCH.ALL: the lanes that take part if it is, else 0. With .U64, Ra is a register pair.
+    Rd of MATCH.ALL contains the active lanes if they match, otherwise 0. With .U64, Ra is a register pair.
     """
     site.only("ANY", "ALL", "U64")
     compare_all = site.has("ALL")
@@ -170,7 +171,7 @@ def match(site: Site) -> Step:
         def match_any(mask: Mask) -> None:
             here = taking_part(lanes, mask)
             values = np.ascontiguousarray(get())
-            # Each lane's value 32 times beside all 32 of its warp: no short axis is broadcast.
+            # Put each lane's value 32 times beside all 32 of its warp, because broadcasting a short axis is slow.
             own = np.empty((lanes.warps, WARP, WARP), dtype=values.dtype)
             others = np.empty_like(own)
             own[...] = values.reshape(-1, WARP, 1)
@@ -202,9 +203,9 @@ def match(site: Site) -> Step:
 
 @semantics("ELECT")
 def elect(site: Site) -> Step:
-    """ELECT Pd, URd, PT: Pd is true in one lane of each warp, whose number URd takes.
+    """ELECT Pd, URd, PT: Pd is true in one lane of each warp, whose number goes to URd.
 
-    PTX leaves open which lane; here it is the lowest that takes part.
+    PTX does not specify the lane; here it is the lowest active one.
     """
     site.only()
     if len(site.operands) != 3 or site.instruction.operands[2] != "PT":
@@ -229,7 +230,7 @@ def elect(site: Site) -> Step:
 
 
 def _reduction(site: Site) -> tuple[Callable[..., Any], int, type[np.uint32] | type[np.int32]]:
-    """The ufunc's reduce, what it starts from, and the type of REDUX's operands."""
+    """Return the ufunc's reduce, its initial value, and the type of REDUX's operands."""
     site.only("SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32")
     signed = site.has("S32")
     kind: type[np.uint32] | type[np.int32] = np.int32 if signed else np.uint32
@@ -253,7 +254,7 @@ def _reduction(site: Site) -> tuple[Callable[..., Any], int, type[np.uint32] | t
 
 @semantics("REDUX")
 def redux(site: Site) -> Step:
-    """REDUX.SUM|MIN|MAX[.S32], REDUX.OR|XOR, REDUX (AND): URd = Ra of all lanes of a warp, reduced."""
+    """REDUX.SUM|MIN|MAX[.S32], REDUX.OR|XOR, REDUX (AND): URd = the reduction of Ra over all lanes of a warp."""
     reduce, initial, kind = _reduction(site)
     if len(site.operands) != 2:
         raise site.unsupported("this form of reduction")
@@ -275,10 +276,11 @@ def redux(site: Site) -> Step:
 
 @semantics("MOVM")
 def movm(site: Site) -> Step:
-    """MOVM.16.MT88 Rd, Ra: the 8x8 matrix of 16-bit elements, transposed; lane l holds two of row l / 4.
+    """MOVM.16.MT88 Rd, Ra: transpose the 8x8 matrix of 16-bit elements, of which lane l holds two of row l / 4.
 
-    .U4TO8.M832 and .S4TO8.M832 Rd, Ra: a matrix of 8x32 numbers of 4 bits, eight of row l / 4 in lane l, as two of 8x16
-    bytes, four of the row in each. Which columns come where no product shows that takes both factors through it.
+    .U4TO8.M832 and .S4TO8.M832 Rd, Ra: widen a matrix of 8x32 numbers of 4 bits, of which lane l holds eight of row l /
+    4. The results are two matrices of 8x16 bytes, with four of the row in each lane. The order of the columns is
+    unknown, and does not matter for a product whose two factors both pass through this instruction.
     """
     if site.has("M832"):
         return _widened(site)
@@ -308,7 +310,7 @@ def _widened(site: Site) -> Step:
         complete_warps(site, mask)
         numbers = (source[:, None] >> shifts & np.uint32(15)).astype(np.uint8)
         numbers -= 16 * (numbers >= top).astype(np.uint8)
-        rows = numbers.reshape(-1, 2, 16)  # of each row of a warp both halves
+        rows = numbers.reshape(-1, 2, 16)  # both halves of each row of a warp
         for half, target in enumerate(targets):
             write(target, np.ascontiguousarray(rows[:, half]).view(np.uint32).reshape(-1), mask)
 

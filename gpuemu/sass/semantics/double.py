@@ -1,4 +1,4 @@
-"""Arithmetic and comparison of float64, in pairs of registers. Subnormal numbers always count."""
+"""Arithmetic and comparison of float64 in register pairs. Subnormal numbers are never flushed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SIGN, _MAGNITUDE = np.array(0x80000000, dtype=np.uint32), np.array(0x7FFFFFFF, 
 
 
 def float64(site: Site, k: int) -> Getter:
-    """Operand k as float64, at least one lane."""
+    """Return operand k as float64, at least one lane."""
     get = site.float64(k)
     return lambda: np.atleast_1d(get())
 
 
 def _loader(site: Site, k: int, row: NDArray[np.float64]) -> Callable[[], None]:
-    """Copies operand k to a row of lanes."""
+    """Return a function that copies operand k to a row of lanes."""
     operand = site.operands[k]
     if not operand.core.startswith("R") or operand.suffixes not in ((), ("64",)) or operand.inverted:
         get = float64(site, k)
@@ -55,7 +55,7 @@ def _loader(site: Site, k: int, row: NDArray[np.float64]) -> Callable[[], None]:
 
 
 def _bare(site: Site, *numbers: int) -> list[Getter]:
-    """Operands as they are in their registers, without -x and |x|."""
+    """Return operands as they are in their registers, without -x and |x|."""
     bare = Site.__new__(Site)
     bare.__dict__.update(site.__dict__)
     bare.operands = tuple(replace(o, negative=False, absolute=False) for o in site.operands)
@@ -64,7 +64,7 @@ def _bare(site: Site, *numbers: int) -> list[Getter]:
 
 @semantics("DFMA")
 def dfma(site: Site) -> Step:
-    """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN b's goes first, then c's, as it is in its register."""
+    """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN, b's has priority, then c's, as in their registers."""
     site.only(*ROUNDINGS)
     rounding, nans = rounding_of(site), _bare(site, 2, 3, 1)
     store, compute = site.destination64(0), Fma64(site.lanes.count)
@@ -84,7 +84,7 @@ def dfma(site: Site) -> Step:
 
 @semantics("DADD", "DMUL")
 def dadd_dmul(site: Site) -> Step:
-    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b. Of two NaN b's goes first, as it is in its register."""
+    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b. Of two NaN, b's has priority, as it is in its register."""
     site.only(*ROUNDINGS)
     store, rounding = site.destination64(0), rounding_of(site)
     a, b = float64(site, 1), float64(site, 2)
@@ -101,7 +101,7 @@ def dadd_dmul(site: Site) -> Step:
 
 @semantics("DSETP")
 def dsetp(site: Site) -> Step:
-    """DSETP Pd, Pd2, a, b, P; .MIN and .MAX choose between a and b."""
+    """DSETP Pd, Pd2, a, b, P: compare; .MIN and .MAX choose between a and b."""
     site.only("MIN", "MAX", *COMPARISONS, *BOOLEANS)
     a, b = float64(site, 2), float64(site, 3)
     if site.has("MIN", "MAX"):
@@ -110,10 +110,10 @@ def dsetp(site: Site) -> Step:
 
 
 def _choice(site: Site, a: Getter, b: Getter) -> Step:
-    """DSETP.MIN.AND Pd, Pd2, a, b, PT: Pd where a is the result rather than b, Pd2 where both are NaN.
+    """DSETP.MIN.AND Pd, Pd2, a, b, PT: Pd if a is the result and not b, Pd2 if both are NaN.
 
-    As compiled code uses them: it selects both words by Pd and then makes the high word of b quiet under Pd2.
-    One NaN gives the other operand; -0 is smaller than +0.
+    Compiled code selects both words by Pd, and then makes the high word of b quiet under Pd2. One NaN gives the other
+    operand; -0 is smaller than +0.
     """
     if not site.has("AND") or site.operands[4].text != "PT":
         raise site.unsupported("a choice combined with a predicate")
@@ -132,6 +132,6 @@ def _choice(site: Site, a: Getter, b: Getter) -> Step:
 
 
 def _ordered(values: Any) -> Any:
-    """Integers in the order of the float64 values, -0 before +0."""
+    """Return integers in the order of the float64 values, with -0 before +0."""
     bits = values.view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))

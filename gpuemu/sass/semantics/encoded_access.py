@@ -1,4 +1,4 @@
-"""Accesses to memory as the numbers by which compiled code executes them."""
+"""Encode memory accesses as numbers for the compiled executor."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from gpuemu.sass.semantics.lanewise import UNIFORM_ROWS, Columns, row_written
 
 
 def encoded_access(site: Site, op: int, address: int, data: int, space: Space, special: int = 0) -> Columns:
-    """An access of the operands `address` and `data`, whose addresses the space has understood.
+    """Encode an access of the operands `address` and `data`, whose addresses the space has parsed.
 
-    `special`: whether a load extends the sign, or what else the instruction needs to say.
+    `special`: whether a load extends the sign, or another detail of the instruction.
     """
     register, uniform, number = address_terms(site, address)
     row = RZ if register is None else register.number

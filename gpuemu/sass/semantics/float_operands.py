@@ -1,4 +1,4 @@
-"""What the floating-point families share: rounding modifiers, flushed sources, comparisons, their predicates."""
+"""Common parts of the floating-point families: rounding modifiers, flushed sources, comparisons, and predicates."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ COMPARISONS: dict[str, Comparison] = {
     "GEU": lambda a, b: ~(a < b),
     "T": lambda a, b: np.ones(np.broadcast(a, b).shape, dtype=np.bool_),
 }
-"""By modifier; those that end in U, NAN and T hold for NaN, too."""
+"""Comparisons by modifier; those that end in U, NAN and T are also true for NaN."""
 
 
 def rounding_of(site: Site) -> Rounding:
-    """The rounding mode of the opcode; to nearest even if it names none."""
+    """Return the opcode's rounding mode; to nearest even if it names none."""
     named = [mode for mode in ROUNDINGS if site.has(mode)]
     return named[0] if named else "RN"
 
 
 def lanes_of(site: Site, k: int) -> Any:
-    """The lanes of operand k where it is a register, None otherwise: always the same array, read anew."""
+    """Return the lanes of operand k if it is a register, otherwise None; always the same array, with current values."""
     core = site.operands[k].core
     if not core.startswith(("R", "U")):
         return None
@@ -58,7 +58,7 @@ def lanes_of(site: Site, k: int) -> Any:
 
 
 def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
-    """Operand k as float32, subnormal numbers flushed to zero under .FTZ or as `flush` says; at least one lane."""
+    """Return operand k as float32, at least one lane; .FTZ or `flush` flushes subnormal numbers to zero."""
     operand = site.operands[k]
     if operand.suffixes:
         raise site.unsupported(f"the selection of {operand.text}")
@@ -82,7 +82,7 @@ def float32(site: Site, k: int, flush: bool | None = None) -> Getter:
 
 
 def finisher32(site: Site) -> Callable[[Any], Any]:
-    """From a fresh float32 result to the bits stored: .FTZ, .SAT, the canonical NaN."""
+    """Return a function from a new float32 result to the stored bits: .FTZ, .SAT, the canonical NaN."""
     flush, saturate = site.has("FTZ"), site.has("SAT")
     if not flush and not saturate:
         return bits32
@@ -98,7 +98,7 @@ def finisher32(site: Site) -> Callable[[Any], Any]:
 
 
 def comparison_of(site: Site) -> Comparison:
-    """The comparison that the opcode names; exactly one."""
+    """Return the only comparison that the opcode names."""
     named = [m for m in site.modifiers if m in COMPARISONS]
     if len(named) != 1:
         raise site.unsupported("a comparison is missing")
@@ -106,7 +106,7 @@ def comparison_of(site: Site) -> Comparison:
 
 
 def combiner(site: Site, k: int) -> Callable[[Any], Any]:
-    """Combines a comparison with the predicate of operand k by the opcode's .AND, .OR or .XOR."""
+    """Return a function that combines a comparison with the predicate of operand k by .AND, .OR or .XOR."""
     named = [m for m in site.modifiers if m in BOOLEANS]
     if len(named) != 1 or not site.is_predicate(k):
         raise site.unsupported("a combination with a predicate is missing")
@@ -118,7 +118,7 @@ def combiner(site: Site, k: int) -> Callable[[Any], Any]:
 
 
 def set_predicates(site: Site, compare: Comparison, a: Getter, b: Getter) -> Step:
-    """FSETP and DSETP: Pd = compare(a, b) op P, second destination = not compare(a, b) op P."""
+    """FSETP and DSETP: Pd = compare(a, b) op P; second destination = not compare(a, b) op P."""
     first, second, combine = site.set_predicate(0), site.set_predicate(1), combiner(site, 4)
     if site.operands[1].core == "PT":
         return lambda mask: first(combine(compare(a(), b())), mask)

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and selection of float32. Subnormal numbers count, except under .FTZ."""
+"""Arithmetic, comparison and selection of float32. Subnormal numbers are flushed only under .FTZ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, raw_word, sing
 _SIGN = np.uint32(0x80000000)
 _ONE = 0x3F800000
 _SCALES = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}
-"""What a product is multiplied by before it is rounded."""
+"""Factors by which a product is multiplied before it is rounded."""
 
 
 @semantics("FFMA", "FFMA32I", "UFFMA")
@@ -59,7 +59,7 @@ def fadd_fmul(site: Site) -> Step:
 
 
 def _is_magnitude(operand: Operand) -> bool:
-    """Whether it is |a|, or a constant that is its own magnitude, around which the compiler leaves the bars out."""
+    """Whether it is |a|, or a constant that equals its magnitude, for which the compiler omits the bars."""
     if operand.negative:
         return False
     constant = immediate32(operand.core, floating=True)
@@ -68,10 +68,10 @@ def _is_magnitude(operand: Operand) -> bool:
 
 @semantics("FMNMX", "UFMNMX")
 def fmnmx(site: Site) -> Step:
-    """FMNMX Rd, a, b, P: the smaller where P, the larger elsewhere.
+    """FMNMX Rd, a, b, P: the smaller number if P, otherwise the larger one.
 
-    One NaN gives the other operand, under .NAN it gives NaN. .XORSIGN compares magnitudes and gives the
-    result the exclusive or of the operands' signs.
+    One NaN gives the other operand, or NaN under .NAN. .XORSIGN compares magnitudes, and the result has the exclusive
+    or of the operands' signs.
     """
     site.only("FTZ", "NAN", "XORSIGN")
     how = [int(site.has("FTZ")), int(site.has("NAN"))]
@@ -85,9 +85,9 @@ def fmnmx(site: Site) -> Step:
 
 @semantics("FSEL", "UFSEL")
 def fsel(site: Site) -> Step:
-    """FSEL Rd, a, b, P: a where P, b elsewhere, bit for bit; -x and |x| touch the sign only.
+    """FSEL Rd, a, b, P: a if P, otherwise b, bit for bit; -x and |x| change only the sign.
 
-    The compiler selects words of any kind with it, parts of float64 for one, so NaN stay as they are.
+    The compiler uses it to select words of any kind, such as parts of float64, so NaN are unchanged.
     """
     site.only()
     for operand in site.operands[1:3]:
@@ -106,14 +106,14 @@ def fsetp(site: Site) -> Step:
 
 @semantics("FSET")
 def fset(site: Site) -> Step:
-    """FSET Rd, a, b, P: all ones where the comparison, combined with P, holds; 1.0 under .BF; 0 elsewhere."""
+    """FSET Rd, a, b, P: all ones (1.0 under .BF) if the comparison, combined with P, is true; otherwise 0."""
     site.only("FTZ", "BF", *COMPARISONS, *BOOLEANS)
     true = _ONE if site.has("BF") else 0xFFFFFFFF
     return LaneStep(site, floats.float_truth, [single(site, 1), single(site, 2), *_comparison(site, 3), true], [0])
 
 
 def _comparison(site: Site, k: int) -> tuple[Value, int, int, int]:
-    """The predicate of operand k, and how the opcode says to compare, to join with it and to flush."""
+    """Return the predicate of operand k, and the codes for how the opcode compares, combines and flushes."""
     combiner(site, k)
     comparison_of(site)
     code = next(number for number, name in enumerate(COMPARISONS) if site.has(name))
@@ -125,10 +125,10 @@ def _comparison(site: Site, k: int) -> tuple[Value, int, int, int]:
 def fchk(site: Site) -> Step:
     """FCHK P, a, b: whether a / b needs the slow division.
 
-    The hardware's exact condition is not published. This one holds for every quotient that the compiler's short
-    sequence (a reciprocal, two corrections) could get wrong: operands that are zero, subnormal, infinite or
-    NaN, a reciprocal or quotient near the ends of the exponents, a remainder that would lose bits. The slow
-    division gives the same quotient for the others, so at worst it is taken more often than on the hardware.
+    The hardware's exact condition is not published. This condition is true for every quotient that the compiler's short
+    sequence (a reciprocal and two corrections) may compute wrongly: operands that are zero, subnormal, infinite or NaN,
+    a reciprocal or quotient near the limits of the exponent, or a remainder that would lose bits. For other quotients,
+    the slow division gives the same result. At worst, it is used more often than on hardware.
     """
     site.only("DIVIDE")
     return LaneStep(site, floats.needs_long_division, [single(site, 1), single(site, 2), int(site.has("FTZ"))], [0])

@@ -32,7 +32,7 @@ _BRAIN = "BF16_V2"
 
 
 def _pairs(site: Site, k: int, count: int, dtype: type[np.floating[Any]] = np.float32) -> tuple[list[Getter], int]:
-    """`count` pairs from operand k on, and the number of the operand behind them."""
+    """Return `count` pairs from operand k on, and the number of the next operand."""
     brain, flush = site.has(_BRAIN), site.has("FTZ")
     getters = []
     for _ in range(count):
@@ -47,11 +47,11 @@ def _only_pairs(site: Site, last: int) -> None:
 
 
 def _finisher(site: Site) -> Callable[[Any], Any]:
-    """From float32 results, exact enough to be rounded once more, to words: .SAT, .RELU, rounding, .FTZ."""
+    """Return a function that rounds precise float32 results once more, to words: .SAT, .RELU, rounding, .FTZ."""
     brain, flush, saturate, relu = site.has(_BRAIN), site.has("FTZ"), site.has("SAT"), site.has("RELU")
 
     def finish(values: Any) -> Any:
-        # Before the rounding is as good as behind it: 0 and 1 are results of it, and it keeps the order.
+        # Clamping before rounding gives the same result, because 0 and 1 are exact and rounding keeps the order.
         if saturate:
             values = saturated32(values)
         elif relu:
@@ -74,7 +74,7 @@ def hfma2(site: Site) -> Step:
         return finish(multiply_add(a(), b(), c()))
 
     if all(o.core == "RZ" or is_immediate(site, k) for k, o in enumerate(site.operands[1:], 1)):
-        # The compiler's way of writing a constant to a register through this pipe.
+        # The compiler writes a constant to a register this way to use this pipe.
         value = compute()[0]
         return lambda mask: store(value, mask)
     return lambda mask: store(compute(), mask)
@@ -92,7 +92,7 @@ def hadd2_hmul2(site: Site) -> Step:
     _only_pairs(site, last)
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
     if site.mnemonic == "HADD2":
-        # Float32 has more than twice the bits: a rounding to it before the last does no harm.
+        # Float32 has more than twice the bits, so an intermediate rounding to it does not change the result.
         return lambda mask: store(finish(a() + b()), mask)
     if brain:
         return lambda mask: store(finish(mul_bf16(a(), b())), mask)
@@ -102,7 +102,7 @@ def hadd2_hmul2(site: Site) -> Step:
 def _to_float32(site: Site) -> Step:
     """HADD2.F32 and HMUL2.F32 Rd, a, b: a + b or a x b of float16 as float32; a + -0 is a conversion.
 
-    Float32 holds every product of two float16 exactly.
+    Float32 holds every product of two float16 numbers exactly.
     """
     site.only("F32", "SAT")
     finish = saturated32 if site.has("SAT") else np.asarray
@@ -121,10 +121,10 @@ def _to_float32(site: Site) -> Step:
 
 
 def _from_float32(site: Site) -> Step:
-    """HADD2 Rd, Ra.F32, -RZ: sm_75's conversion of float32 to float16 toward zero; both halves get it.
+    """HADD2 Rd, Ra.F32, -RZ: sm_75's conversion of float32 to float16 toward zero, written to both halves.
 
-    The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`, and with the operands exchanged
-    for constants: there only a number that float16 holds is understood.
+    The text names no rounding; the compiler emits it for `cvt.rz.f16.f32`. For constants, it exchanges the operands.
+    That form is supported only for numbers that float16 can represent.
     """
     site.only("SAT")
     exchanged = site.operands[2].suffixes == ("F32",)
@@ -146,7 +146,7 @@ def _from_float32(site: Site) -> Step:
 
 @semantics("HSET2")
 def hset2(site: Site) -> Step:
-    """HSET2 Rd, a, b, P: each half all ones where the comparison, combined with P, holds; 1.0 under .BF."""
+    """HSET2 Rd, a, b, P: each half is all ones (1.0 under .BF) if the comparison, joined with P, is true, else 0."""
     site.only(_BRAIN, "BF", "FTZ", *COMPARISONS, *BOOLEANS)
     compare, last = _comparison_of_pairs(site, 1)
     store, combine = site.destination(0), _combiner_of_pairs(site, last)
@@ -179,7 +179,7 @@ def hsetp2(site: Site) -> Step:
 
 
 def _comparison_of_pairs(site: Site, first: int) -> tuple[Getter, int]:
-    """The outcome [lane, half] of comparing two pairs, and the number of the operand behind them."""
+    """Return the result [lane, half] of comparing two pairs, and the number of the next operand."""
     (a, b), last = _pairs(site, first, 2)
     _only_pairs(site, last + 1)
     compare = comparison_of(site)
@@ -187,6 +187,6 @@ def _comparison_of_pairs(site: Site, first: int) -> tuple[Getter, int]:
 
 
 def _combiner_of_pairs(site: Site, k: int) -> Callable[[Any], Any]:
-    """As `combiner`, for comparisons [lane, half]."""
+    """Do the same as `combiner`, for comparisons [lane, half]."""
     combine = combiner(site, k)
     return lambda truth: combine(truth.T).T

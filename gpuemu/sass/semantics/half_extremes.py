@@ -1,10 +1,10 @@
 """Minimum and maximum of pairs of float16 or bfloat16: HMNMX2 of two, VHMNMX of three (sm_90: fused from two HMNMX2).
 
-A number goes before NaN, under .NAN any NaN makes one; a NaN result is 0x7FFF in either format. -0 is smaller than +0.
-.XORSIGN compares magnitudes and gives the result the product of the operands' signs, but not a NaN.
+A number has priority over NaN. Under .NAN, any NaN makes the result NaN, which is 0x7FFF in either format. -0 is
+smaller than +0. .XORSIGN compares magnitudes, and the result has the product of the operands' signs, except for NaN.
 
 Source: an H200's results for 132 sequences of PTX's min and max with .ftz, .NaN, .xorsign.abs, negated and absolute
-operands, of 4,096 triples each; of special numbers every triple.
+operands. Each was run with 4,096 triples, including every triple of special numbers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LEAST, _MOST = np.array(-0x8000, np.int16), np.array(0x7FFF, np.int16)
 
 @semantics("HMNMX2")
 def hmnmx2(site: Site) -> Step:
-    """HMNMX2 Rd, a, b, P: of each half the smaller where P, the larger elsewhere."""
+    """HMNMX2 Rd, a, b, P: the smaller number of each half if P, otherwise the larger one."""
     site.only("BF16_V2", "NAN", "FTZ", "XORSIGN")
     return _extremes(site, 2)
 
 
 @semantics("VHMNMX")
 def vhmnmx(site: Site) -> Step:
-    """VHMNMX Rd, a, b, c, P: the same of three."""
+    """VHMNMX Rd, a, b, c, P: do the same with three operands."""
     site.only("BF16_V2", "NAN")
     return _extremes(site, 3)
 
@@ -66,7 +66,7 @@ def _extremes(site: Site, count: int) -> Step:
             keys = choose(numbers, not both)
         else:
             keys = np.where(smaller()[:, None], choose(numbers, True), choose(numbers, False))
-        # A key is its own inverse; those that only NaN has become the one NaN.
+        # A key is its own inverse. Keys that only NaN has become the canonical NaN.
         halves = np.where((keys == _MOST) | (keys == _LEAST), _NAN, _key(keys))
         if signs:
             one, other = (get() for get in signs)
@@ -77,15 +77,15 @@ def _extremes(site: Site, count: int) -> Step:
 
 
 def _key(bits: Any) -> Any:
-    """Integers in the order of the numbers, -0 before +0."""
+    """Return integers in the order of the numbers, with -0 before +0."""
     return bits ^ (bits >> _FIFTEEN & _MAGNITUDE)
 
 
 def _chooser(exponent: Any, flush: bool, any_nan: bool) -> Callable[[list[Any], bool], Any]:
-    """From numbers as int16 to the key of the smallest or of the largest."""
+    """Return a function from numbers as int16 to the key of the smallest or largest one."""
 
     def choose(numbers: list[Any], minimum: bool) -> Any:
-        # Where a NaN is to lose, it has the key that loses.
+        # If NaN must lose, it gets the key that loses.
         nan = _LEAST if minimum == any_nan else _MOST
         keys = []
         for bits in numbers:

@@ -1,8 +1,8 @@
-"""Operands of 16 bits: a half of a register, or both halves as a pair, read as float32 and written back.
+"""Operands of 16 bits: half a register, or both halves as a pair, read as float32 and written back.
 
-A pair is an array [lane, half] with the low half first; a pair that is one half twice has one column. SASS
-names the selection of a pair from the high half down: H1_H0 is the register as it is, H0_NH1 puts the low
-half in the high place and the high half, negated, in the low place. A pair of immediates has the same order.
+A pair is an array [lane, half] with the low half first. A pair that is one half twice has one column. SASS names the
+selection of a pair from the high half down. H1_H0 is the register unchanged. H0_NH1 puts the low half in the high
+position, and the negated high half in the low position. A pair of immediates has the same order.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LEAST_NORMAL_BF16 = np.float32(2.0**-126)
 
 
 def is_immediate(site: Site, k: int) -> bool:
-    """Whether operand k is a number rather than a register, predicate or constant."""
+    """Whether operand k is a number, not a register, predicate or constant."""
     return immediate32(site.operands[k].core, floating=True) is not None
 
 
 def widened(halves: Any, brain: bool, dtype: type[np.floating[Any]] = np.float32) -> Any:
-    """The bits of float16 as `dtype`, or those of bfloat16 where `brain`, always as float32."""
+    """Return the bits of float16 as `dtype`, or with `brain` those of bfloat16, always as float32."""
     if brain:
         bits = halves.astype(np.uint32)
         bits <<= word(16)
@@ -37,12 +37,12 @@ def widened(halves: Any, brain: bool, dtype: type[np.floating[Any]] = np.float32
 
 
 def _half_of(words: Any, place: int) -> Any:
-    """The low (0) or high (1) half of each word."""
+    """Return the low (0) or high (1) half of each word."""
     return (words >> word(16) if place else words).astype(np.uint16)
 
 
 def half_lanes(site: Site, k: int, brain: bool) -> Getter:
-    """Operand k, the low half of a register or its .H1, as float32 lanes; -x and |x| applied."""
+    """Return operand k, the low half of a register or its .H1, as float32 lanes with -x and |x| applied."""
     operand, get = site.operands[k], site.raw(k)
     if operand.suffixes not in ((), ("H0",), ("H1",)):
         raise site.unsupported(f"the selection of {operand.text}")
@@ -61,7 +61,7 @@ def half_lanes(site: Site, k: int, brain: bool) -> Getter:
 def pair(
     site: Site, k: int, brain: bool, flush: bool, dtype: type[np.floating[Any]] = np.float32
 ) -> tuple[Getter, int]:
-    """The pair at operand k [lane, half] as `widened` has it, and the number of the operand behind it."""
+    """Return the pair at operand k [lane, half], converted by `widened`, and the number of the next operand."""
     operand = site.operands[k]
     if is_immediate(site, k):
         return _immediates(site, k, brain), k + 2
@@ -101,9 +101,9 @@ def pair(
 
 
 def bit_pair(site: Site, k: int, brain: bool, magnitudes: bool = True) -> tuple[Getter, int]:
-    """The bits of the pair at operand k, int16 [lane, half], and the number of the operand behind it.
+    """Return the bits of the pair at operand k, int16 [lane, half], and the number of the next operand.
 
-    -x and |x| applied, |x| only with `magnitudes`.
+    -x is applied, and |x| only with `magnitudes`.
     """
     operand = site.operands[k]
     if is_immediate(site, k):
@@ -131,7 +131,7 @@ def _immediate_bits(site: Site, k: int, brain: bool) -> Any:
 
 
 def _immediates(site: Site, k: int, brain: bool) -> Getter:
-    """Two immediates, high half first; each is exact in the format, because it was printed from it."""
+    """Return two immediates, high half first; each is exact in the format, because it was printed from it."""
     numbers = []
     for i in (k + 1, k):
         if i >= len(site.operands) or not is_immediate(site, i):
@@ -150,7 +150,7 @@ def _immediates(site: Site, k: int, brain: bool) -> Getter:
 
 
 def packed(values: Any, brain: bool, flush: bool) -> Any:
-    """A pair of float32 or float64, rounded to 16 bits each, as words."""
+    """Round a pair of float32 or float64 to 16 bits each, as words."""
     halves = narrow_bf16(values) if brain else narrow16(values)
     if flush:
         exponent = np.uint16(0x7F80 if brain else 0x7C00)
@@ -159,7 +159,7 @@ def packed(values: Any, brain: bool, flush: bool) -> Any:
 
 
 def words(halves: Any) -> Any:
-    """A pair of 16-bit numbers [lane, half] as words; a pair of one column goes to both halves."""
+    """Return a pair of 16-bit numbers [lane, half] as words; a pair of one column goes to both halves."""
     if halves.shape[1] == 1:
         return halves[:, 0].astype(np.uint32) * np.uint32(0x10001)
     return np.ascontiguousarray(halves).view(np.uint32)[:, 0]

@@ -24,7 +24,7 @@ def mov(site: Site) -> Step:
 
 @semantics("SEL", "USEL")
 def sel(site: Site) -> Step:
-    """SEL Rd, a, b, Pp: Pp ? a : b; .64 of register pairs."""
+    """SEL Rd, a, b, Pp: Rd = Pp ? a : b; .64 selects register pairs."""
     site.only("64")
     operand_count(site, 4)
     if site.has("64"):
@@ -34,7 +34,7 @@ def sel(site: Site) -> Step:
 
 @semantics("IABS")
 def iabs(site: Site) -> Step:
-    """IABS Rd, a: |a|; the least integer stays as it is."""
+    """IABS Rd, a: |a|; the smallest integer is unchanged."""
     site.only()
     operand_count(site, 2)
     return LaneStep(site, integers.magnitude, [word(site, 1)], [0])
@@ -42,9 +42,9 @@ def iabs(site: Site) -> Step:
 
 @semantics("VIADD", "IADD32I")
 def viadd(site: Site) -> Step:
-    """VIADD Rd, a, b: a + b, either negated; .16x2 and .U8x4 add halves or bytes apart.
+    """VIADD Rd, a, b: a + b, each optionally negated; .16x2 and .U8x4 add halves or bytes separately.
 
-    .S32.ISAT stops at the ends of the signed numbers.
+    .S32.ISAT saturates at the limits of signed numbers.
     """
     site.only(*(("16x2", "U8x4", "S32", "ISAT") if site.mnemonic == "VIADD" else ()))
     operand_count(site, 3)
@@ -80,10 +80,10 @@ def _saturated(site: Site) -> Step:
 
 @semantics("IADD3", "UIADD3", "IADD")
 def iadd3(site: Site) -> Step:
-    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, each operand negated with -; IADD has no c and one carry.
+    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, with operands optionally negated; IADD has no c and one carry.
 
-    The sum is taken without loss, -x as ~x + 1: Pu is true when it reaches 2^32, Pv when it reaches 2^33.
-    .X adds two predicates, which stand last, and takes ~x in the place of -x. UIADD3.64 and IADD.64 add register pairs.
+    The sum is computed exactly, with -x as ~x + 1. Pu is true if it reaches 2^32, and Pv if it reaches 2^33. .X adds
+    two predicates, which are the last operands, and uses ~x instead of -x. UIADD3.64 and IADD.64 add register pairs.
     """
     count = 2 if site.mnemonic == "IADD" else 3
     if site.has("64") and site.mnemonic != "IADD3":
@@ -109,7 +109,7 @@ def iadd3(site: Site) -> Step:
 
 
 def _exact_sum(site: Site, carries_out: range, operands: range, carries_in: range) -> Step:
-    """-x is ~x and a 1: so the sum of nothing but -0 carries."""
+    """Compute the exact sum of 32-bit terms; -x is ~x plus 1, so a sum of only -0 carries."""
     ones = sum(site.operands[k].negative for k in operands)
     terms = [inverted_word(site, k) if site.operands[k].negative else word(site, k, "~") for k in operands]
     came_in = [truth(site, k) for k in carries_in]
@@ -118,7 +118,10 @@ def _exact_sum(site: Site, carries_out: range, operands: range, carries_in: rang
 
 
 def _sum_of_pairs(site: Site, terms: int) -> Step:
-    """Of 64 bits: -x is ~x + 1; the carry of two terms, and what comes in from one, which stands last."""
+    """Compute a sum of 64 bits, where -x is ~x + 1.
+
+    Two terms may have a carry out, and one carry in, which is the last operand.
+    """
     site.only("64", "X")
     first = next(k for k in range(1, len(site.operands)) if not site.is_predicate(k))
     operand_count(site, first + terms + site.has("X"))

@@ -1,4 +1,4 @@
-"""Operands of integer instructions: which decorations each takes, which are known before the lanes are."""
+"""Operands of integer instructions: their allowed decorations, and the values that are known in advance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu.sass.machine.operands import Getter, Site
 
 
 def check(site: Site, k: int, decorations: str = "") -> None:
-    """Refuse operand k if it carries a decoration other than those of `decorations`: - and ~."""
+    """Refuse operand k if it has a decoration (- or ~) that is not in `decorations`."""
     o = site.operands[k]
     found = "-" * o.negative + "~" * o.inverted + "|" * o.absolute + "!" * o.negated
     if o.suffixes or any(d not in decorations for d in found):
@@ -20,15 +20,15 @@ def check(site: Site, k: int, decorations: str = "") -> None:
 
 
 def integer(site: Site, k: int, decorations: str = "") -> Getter:
-    """Operand k as uint32 lanes or scalar; refused if it carries a decoration not in `decorations`."""
+    """Return operand k as uint32 lanes or scalar; refuse a decoration that is not in `decorations`."""
     check(site, k, decorations)
     return site.source(k)
 
 
 def pair(site: Site, k: int, decorations: str = "") -> Getter:
-    """Operand k as uint64 lanes or scalar, from a register pair or a constant.
+    """Return operand k as uint64 lanes or scalar, from a register pair or a constant.
 
-    What it returns holds until it is called again.
+    The returned array is valid until the next call.
     """
     check(site, k, decorations)
     if immediate(site, k) not in (None, 0) and not site.has("64", "S64", "U64"):
@@ -37,7 +37,7 @@ def pair(site: Site, k: int, decorations: str = "") -> Getter:
 
 
 def immediate(site: Site, k: int) -> int | None:
-    """The value of operand k, 0 for RZ, if it is known before the lanes are; decorations not applied."""
+    """Return the value of operand k, 0 for RZ, if it is known in advance; decorations are not applied."""
     operand = site.operands[k]
     if operand.register is not None or operand.brackets:
         return 0 if operand.core in ("RZ", "URZ") else None
@@ -52,7 +52,7 @@ def is_zero(site: Site, k: int) -> bool:
 
 
 def fixed_predicate(site: Site, k: int) -> bool | None:
-    """The value of the predicate operand k if it is PT or !PT, else None."""
+    """Return the value of the predicate operand k if it is PT or !PT, otherwise None."""
     o = site.operands[k]
     return None if o.core not in ("PT", "UPT") else not o.negated
 
@@ -64,6 +64,6 @@ def operand_count(site: Site, *counts: int) -> None:
 
 
 def parts(values: Any, kind: type[np.generic]) -> NDArray[Any]:
-    """32-bit lanes (or one scalar) as [lane, part] of a narrower type, the lowest part first."""
+    """Return 32-bit lanes (or one scalar) as [lane, part] of a narrower type, lowest part first."""
     narrow = np.atleast_1d(np.asarray(values)).view(kind)
     return narrow.reshape(-1, 4 // np.dtype(kind).itemsize)

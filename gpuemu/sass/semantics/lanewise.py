@@ -1,7 +1,7 @@
-"""Instructions that do the same in every lane: an operation of `lane.table`, what it reads and where it writes.
+"""Instructions that do the same in every lane: an operation of `lane.table`, its inputs and its outputs.
 
-Such a step computes arrays of all lanes when it is called. What it is made of can also be told as numbers (`encoded`),
-by which compiled code executes it.
+Such a step computes arrays of all lanes when it is called. It can also be encoded as numbers (`encoded`), from which
+the compiled executor runs it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from gpuemu.sass.semantics.float_operands import float32
 from gpuemu.sass.semantics.integer_operands import integer, pair
 
 MAGNITUDE, NEGATIVE, INVERTED, FLOAT_MAGNITUDE, FLOAT_NEGATIVE = (1 << bit for bit in range(5))
-"""Decorations of what is read, in the order in which they are applied."""
+"""Decorations of an input, in the order in which they are applied."""
 OF_SIGN = 2
-"""With the decorations of a predicate that is the sign of a register: its row is that of the register."""
+"""Added to a predicate's decorations if it is the sign of a register; its row is then that of the register."""
 UNIFORM_ROWS = LAST["R"] + 1
-"""The first row of the uniform registers behind the others."""
+"""The first row of the uniform registers, after the other registers."""
 UNIFORM_PREDICATES = LAST["P"] + 1
 
 
 class Place(NamedTuple):
-    """Where a value is: the row of a register or predicate (-1: `bits` are the value), and its decorations."""
+    """The place of a value: the row of a register or predicate (-1: `bits` are the value), and its decorations."""
 
     row: int
     decorations: int = 0
@@ -53,14 +53,14 @@ class Place(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What an operation reads: a getter of arrays, and the place; None where compiled code does not know it."""
+    """An input of an operation: a getter of arrays, and its place, or None if compiled code cannot read it."""
 
     get: Getter
     place: Place | None
 
 
 def constant_pair(value: int) -> Value:
-    """A pair whose bits the instruction fixes."""
+    """Return a pair whose bits the instruction fixes."""
     bits = np.uint64(value)
     return Value(lambda: bits, Place(-1, 0, value))
 
@@ -70,7 +70,7 @@ Columns = dict[int, int]
 
 
 class EncodedStep:
-    """A step that compiled code knows, too."""
+    """A step that compiled code also supports."""
 
     def __init__(self, step: Step, encoded: Columns):
         self._step = step
@@ -81,11 +81,11 @@ class EncodedStep:
 
 
 Read = Value | int
-"""What an operation reads, or a number that the instruction fixes."""
+"""An input of an operation, or a number that the instruction fixes."""
 
 
 def _row(site: Site, k: int) -> int | None:
-    """The row of the register or predicate of operand k; None where it is none."""
+    """Return the row of the register or predicate of operand k, or None for other operands."""
     register = site.operands[k].register
     if register is None:
         return None
@@ -94,7 +94,7 @@ def _row(site: Site, k: int) -> int | None:
 
 
 def _place(site: Site, k: int, get: Getter, decorations: int, kind: type[np.generic]) -> Place | None:
-    """Of a register its row, of what is the same in all lanes its bits."""
+    """Return the row of a register, or the bits of a value that is the same in all lanes."""
     operand = site.operands[k]
     if operand.register is None and operand.brackets and site.constant(operand)[2] is not None:
         return None
@@ -105,12 +105,12 @@ def _place(site: Site, k: int, get: Getter, decorations: int, kind: type[np.gene
 
 
 def word(site: Site, k: int, decorations: str = "") -> Value:
-    """Operand k as a register's bits; of - and ~ those of `decorations` may be there."""
+    """Return operand k as a register's bits; only - and ~ in `decorations` are allowed."""
     return plain_word(site, k, integer(site, k, decorations))
 
 
 def plain_word(site: Site, k: int, get: Getter, inverted: bool = False) -> Value:
-    """Operand k, which `get` gives; all its bits inverted if that says so, whatever the decorations are."""
+    """Return operand k, read by `get`. `inverted` inverts all its bits and replaces its decorations."""
     operand = site.operands[k]
     signs = INVERTED if inverted else (
         MAGNITUDE * operand.absolute | (NEGATIVE if operand.negative else INVERTED * operand.inverted)
@@ -119,19 +119,19 @@ def plain_word(site: Site, k: int, get: Getter, inverted: bool = False) -> Value
 
 
 def inverted_word(site: Site, k: int) -> Value:
-    """~ operand k."""
+    """Return ~ operand k."""
     raw = site.raw(k)
     return plain_word(site, k, lambda: ~np.asarray(raw()), True)
 
 
 def raw_word(site: Site, k: int) -> Value:
-    """Operand k without its decorations."""
+    """Return operand k without its decorations."""
     get = site.raw(k)
     return Value(get, _place(site, k, get, 0, np.uint32))
 
 
 def wide_word(site: Site, k: int, decorations: str = "") -> Value:
-    """Operand k as a pair of registers."""
+    """Return operand k as a pair of registers."""
     get = pair(site, k, decorations)
     operand = site.operands[k]
     signs = NEGATIVE if operand.negative else INVERTED * operand.inverted
@@ -139,7 +139,7 @@ def wide_word(site: Site, k: int, decorations: str = "") -> Value:
 
 
 def single(site: Site, k: int) -> Value:
-    """Operand k as a float32; subnormal numbers as they are."""
+    """Return operand k as a float32, with subnormal numbers unchanged."""
     operand = site.operands[k]
     signs = FLOAT_MAGNITUDE * operand.absolute | FLOAT_NEGATIVE * operand.negative
     get = float32(site, k, flush=False)
@@ -147,13 +147,13 @@ def single(site: Site, k: int) -> Value:
 
 
 def truth(site: Site, k: int) -> Value:
-    """Operand k as a predicate."""
+    """Return operand k as a predicate."""
     row = _row(site, k)
     return Value(site.predicate(k), None if row is None else Place(row, int(site.operands[k].negated)))
 
 
 def sign(site: Site, k: int) -> Value:
-    """Whether the register of operand k is negative."""
+    """Return whether the register of operand k is negative."""
     operand = site.operands[k]
     if operand.negative or operand.inverted or operand.absolute:
         raise site.unsupported(f"the operand {operand.text}")
@@ -165,17 +165,17 @@ def sign(site: Site, k: int) -> Value:
 
 
 def always(value: bool) -> Value:
-    """A predicate that the instruction fixes."""
+    """Return a predicate that the instruction fixes."""
     return Value(lambda: np.bool_(value), Place(LAST["P"], int(not value)))
 
 
 def zero() -> Value:
-    """A register of zeros."""
+    """Return a register of zeros."""
     return Value(lambda: np.uint32(0), Place(-1))
 
 
 def constant(value: int) -> Value:
-    """A register whose bits the instruction fixes."""
+    """Return a register whose bits the instruction fixes."""
     bits = np.uint32(value)
     return Value(lambda: bits, Place(-1, 0, value))
 
@@ -183,7 +183,7 @@ def constant(value: int) -> Value:
 def encoded_values(
     op: int, reads: str, values: Sequence[Value], numbers: Sequence[int], writes: str, rows: Sequence[int]
 ) -> Columns | None:  # fmt: skip
-    """An instruction that reads and writes these, in the letters of `lane.table`; None if it cannot be told."""
+    """Encode an instruction with these inputs and outputs, in the letters of `lane.table`; None if impossible."""
     found = {OP: op} | {NUMBER + k: number for k, number in enumerate(numbers)}
     words, truths = 0, 0
     for letter, (_, place) in zip(reads, values, strict=False):
@@ -210,7 +210,7 @@ def encoded_values(
 
 
 class LaneStep:
-    """A step that computes an operation: `writes` are operands, None for a result that nobody wants."""
+    """A step that computes an operation. `writes` are operands, or None for an unused result."""
 
     def __init__(
         self, site: Site, function: Callable[..., Any], reads: Sequence[Read], writes: Sequence[int | None]
@@ -228,7 +228,7 @@ class LaneStep:
         self.encoded: Columns | None = encoded_values(
             FIRST_OPERATION + number, operation.reads, values, numbers, operation.writes, rows
         )
-        """None where compiled code does not know what it reads."""
+        """None if compiled code cannot read an input."""
 
     def __call__(self, mask: Mask) -> None:
         results = self._function(*[get() for get in self._getters], *self._numbers)
@@ -243,7 +243,7 @@ def _setter(site: Site, k: int | None, kind: str) -> Setter:
 
 
 def row_written(site: Site, k: int) -> int:
-    """The row that operand k names as a destination, -1 for RZ and PT."""
+    """Return the row that operand k names as a destination, or -1 for RZ and PT."""
     register = site.operands[k].register
     row = _row(site, k)
     return -1 if row is None or register is None or register.is_constant else row

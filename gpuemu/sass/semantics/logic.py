@@ -10,7 +10,7 @@ from gpuemu.sass.semantics.lanewise import LaneStep, Read, constant, truth, word
 
 
 def terms_of(table: int) -> int:
-    """A table of three bits, whose bit 4a + 2b + c is the value, as `integers.logic` takes it."""
+    """Convert a table of three bits, whose bit 4a + 2b + c is the value, to the form of `integers.logic`."""
     found = [table >> (4 * (k & 1) + (k & 2) + (k >> 2)) & 1 for k in range(8)]
     for step in (1, 2, 4):
         for k in range(8):
@@ -20,7 +20,7 @@ def terms_of(table: int) -> int:
 
 
 def without_input(table: int, which: int) -> int:
-    """The table of the function whose input `which` (0 for a) is always 0: it ignores that input."""
+    """Return the table of the same function with input `which` (0 for a) fixed at 0."""
     return sum(1 << k for k in range(8) if table >> (k & ~(4 >> which)) & 1)
 
 
@@ -28,7 +28,7 @@ def without_input(table: int, which: int) -> int:
 def lop3(site: Site) -> Step:
     """LOP3.LUT [Pu,] Rd, a, b, c, table, Pp: bit 4a + 2b + c of the table, for each bit.
 
-    Pu is true if Pp is or the result is not 0; with .PAND, if both are so.
+    Pu is true if Pp is true or the result is not 0; with .PAND, if both are.
     """
     site.only("LUT", "PAND")
     with_predicate = site.is_predicate(0)
@@ -52,7 +52,7 @@ _LOP_TABLES = {"AND": 0xC0, "OR": 0xFC, "XOR": 0x3C, "PASS_B": 0xCC}
 
 @semantics("LOP", "LOP32I")
 def lop(site: Site) -> Step:
-    """LOP.AND|OR|XOR|PASS_B Rd, a, b, either inverted with ~."""
+    """LOP.AND|OR|XOR|PASS_B Rd, a, b; ~ inverts an operand."""
     site.only(*_LOP_TABLES)
     operand_count(site, 3)
     if len(site.modifiers) != 1:
@@ -71,14 +71,14 @@ _PRMT_MODES = {
     "ECR": (0x0000, 0x1110, 0x2210, 0x3210),
     "RC16": (0x1010, 0x3232, 0x1010, 0x3232),
 }
-"""The selectors that the low two bits of the selector stand for in each mode, as PTX tells of prmt."""
+"""The byte selection for the low two bits of the selector in each mode, as PTX defines prmt."""
 
 
 @semantics("PRMT", "UPRMT")
 def prmt(site: Site) -> Step:
-    """PRMT[.mode] Rd, a, selector, c: each nibble selects one of the bytes 0 to 3 of a and 4 to 7 of c.
+    """PRMT[.mode] Rd, a, selector, c: each nibble selects one of bytes 0 to 3 of a and 4 to 7 of c.
 
-    Bit 3 of a nibble: the sign of the byte, eight times.
+    Bit 3 of a nibble replicates the sign of the byte eight times.
     """
     site.only(*_PRMT_MODES)
     operand_count(site, 4)
@@ -99,7 +99,7 @@ def prmt(site: Site) -> Step:
 
 @semantics("BMSK", "UBMSK")
 def bmsk(site: Site) -> Step:
-    """BMSK Rd, a, b: b ones from bit a upwards, as far as the word goes; .W takes both modulo 32."""
+    """BMSK Rd, a, b: b ones from bit a upward, limited to the word; .W takes both modulo 32."""
     site.only("W")
     operand_count(site, 3)
     return LaneStep(site, integers.mask_of, [word(site, 1), word(site, 2), int(site.has("W"))], [0])
@@ -107,7 +107,7 @@ def bmsk(site: Site) -> Step:
 
 @semantics("SGXT", "USGXT")
 def sgxt(site: Site) -> Step:
-    """SGXT Rd, a, b: the low b bits of a, sign extended, with .U32 zero extended; .W takes b modulo 32."""
+    """SGXT Rd, a, b: sign-extend the low b bits of a; .U32 extends with zeros; .W takes b modulo 32."""
     site.only("W", "U32")
     operand_count(site, 3)
     how = [int(site.has("W")), int(not site.has("U32"))]
@@ -116,7 +116,7 @@ def sgxt(site: Site) -> Step:
 
 @semantics("POPC", "UPOPC")
 def popc(site: Site) -> Step:
-    """POPC Rd, a: how many bits are 1."""
+    """POPC Rd, a: the number of bits that are 1."""
     site.only()
     operand_count(site, 2)
     return LaneStep(site, integers.count_ones, [word(site, 1, "~")], [0])
@@ -132,9 +132,10 @@ def brev(site: Site) -> Step:
 
 @semantics("FLO", "UFLO")
 def flo(site: Site) -> Step:
-    """FLO.U32 Rd, a: the position of the highest 1; FLO of the highest bit that differs from the sign.
+    """FLO.U32 Rd, a: the position of the highest 1; FLO: the position of the highest bit that differs from the sign.
 
-    .SH: 31 less that, the distance that shifts it to the top. Without such a bit: all ones, as bfind has it.
+    .SH returns 31 minus the position, the distance that shifts that bit to the top. Without such a bit, the result is
+    all ones, as for bfind.
     """
     site.only("U32", "SH")
     operand_count(site, 2)

@@ -1,13 +1,15 @@
 """LDSM and STSM: a warp's 8x8 matrices of 16-bit elements between shared memory and registers.
 
-Lane 8i + r of a warp gives the address of row r (16 bytes) of matrix i; with fewer than four matrices the other
-lanes' addresses are ignored. Register i of lane l holds two elements of matrix i: row l/4, columns 2(l mod 4)
-and the next. .MT88 transposes each matrix on the way.
+Lane 8i + r of a warp gives the address of row r (16 bytes) of matrix i. With fewer than four matrices, the addresses of
+the other lanes are ignored. Register i of lane l holds two elements of matrix i: row l/4, columns 2(l mod 4) and the
+next. .MT88 transposes each matrix.
 
-Of sm_120, LDSM has matrices of bytes as well. .M816 is as .M88, four bytes in a register; .MT1616 is a transposed one
-of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row 4(l mod 4) + e, column l/4 + 8r.
-A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 in twelve (U4x16P64TO8, U6x16P32TO8);
-each fills the lower bits of a byte. Source: PTX manual and CUTLASS's layouts of these; no one here could run it.
+On sm_120, LDSM also has matrices of bytes. .M816 is like .M88, with four bytes in a register. .MT1616 is a transposed
+matrix of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row 4(l mod 4) + e, column
+l/4 + 8r. A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 bits in twelve (U4x16P64TO8,
+U6x16P32TO8). Each number becomes the lower bits of a byte.
+
+Source: PTX manual, and CUTLASS's layouts for these instructions. The sm_120 forms were not run on hardware.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _EVERY = slice(None)
 
 
 class _Matrices:
-    """What LDSM and STSM have in common."""
+    """The common parts of LDSM and STSM."""
 
     def __init__(self, site: Site, address: int, data: int, purpose: Purpose):
         expect_operands(site, 2)
@@ -56,8 +58,8 @@ class _Matrices:
             raise site.unsupported(f"the operand {site.operands[data].text} is not understood")
         self.registers = file[number : number + self.count]
         self.lends_address = site.lanes.lane < _ROWS * self.count
-        # One transposition of [register, warp, row, element] is that of [warp, matrix, row, element]; .MT88 turns
-        # each matrix as well. Whole words are moved where rows stay rows.
+        # One transposition of [register, warp, row, element] gives [warp, matrix, row, element]; .MT88 also transposes
+        # each matrix. If rows stay rows, whole words are moved.
         shape: tuple[int, ...] = (self.count, -1, WARP)
         self.order: tuple[int, ...] = (1, 0, 2)
         self.kind: Any = np.uint32
@@ -71,7 +73,7 @@ class _Matrices:
         self.shape = shape
 
     def places(self, mask: Mask) -> tuple[Place, Place]:
-        """The addresses of the mask's lanes, and those of them that count. Active warps must be whole."""
+        """Return the addresses of the mask's lanes, and those that the access needs. Active warps must be complete."""
         place = self.addresses.of(mask)
         if mask is not None:
             self._check_whole(mask)
@@ -81,12 +83,12 @@ class _Matrices:
         return place, Place(place.base + delta, pattern)
 
     def warps(self, place: Place) -> Any:
-        """The active warps, as an index of `fragments`."""
+        """Return the active warps, as an index of `fragments`."""
         lanes = place.pattern.lanes
         return _EVERY if lanes is None else lanes[::WARP] // WARP
 
     def matrices(self, rows: NDArray[Any]) -> Any:
-        """Rows as they lie in memory, in the shape and order of `fragments`."""
+        """Return rows as in memory, in the shape and order of `fragments`."""
         if self.bits:
             rows = _bytes(rows.view(np.uint8).reshape(-1, _ROW_BYTES), self.bits)
         return rows.view(self.kind).reshape(self.in_memory).transpose(self.order).reshape(self.shape)
@@ -102,7 +104,7 @@ class _Matrices:
 
 
 def _bytes(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Rows of 16 numbers of so many bits, the lowest first, as a byte each."""
+    """Return rows of 16 numbers of `bits` bits, lowest first, as a byte each."""
     each = np.unpackbits(rows[:, : 2 * bits], axis=1, bitorder="little").reshape(len(rows), 16, bits)
     return np.packbits(each, axis=2, bitorder="little").reshape(len(rows), 16)
 

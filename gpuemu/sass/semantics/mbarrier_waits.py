@@ -1,4 +1,4 @@
-"""Lanes that wait at mbarriers: whether the phase is over, and what it lacks where it never is."""
+"""Lanes that wait at mbarriers: whether the phase is complete, and what is missing if it never completes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Bools = NDArray[np.bool_]
 class Wait(NamedTuple):
     """Lanes that wait for the phase of a `parity` at the mbarrier at a `byte` of shared memory, and what it lacks.
 
-    `arrivals` of those that a phase `takes`; `bytes` of copies, below 0 where more came than were expected.
+    The phase still lacks `arrivals` out of the number that it `takes`. `bytes`: bytes of copies that are missing, or
+    negative if more came than were expected.
     """
 
     instruction: Instruction
@@ -34,7 +35,7 @@ class Wait(NamedTuple):
 
     @property
     def lacks(self) -> str:
-        """What the phase lacks, in words."""
+        """The missing parts of the phase, in words."""
         if not self.takes:
             return "was never initialised"
         found = []
@@ -49,7 +50,7 @@ class Wait(NamedTuple):
 
     @property
     def right(self) -> str:
-        """What would end the wait."""
+        """A change of the kernel that would end the wait."""
         if not self.takes:
             return "mbarrier.init and a barrier of the CTA before the wait"
         if self.bytes:
@@ -60,8 +61,11 @@ class Wait(NamedTuple):
 
 
 def pending(site: Site) -> Callable[[Bools], bool]:
-    """Of SYNCS.PHASECHK: tells whether the phase is not over yet for any of some lanes; of UCGABAR_WAIT, whether others
-    of the cluster have not come; of USETMAXREG.TRY_ALLOC, whether the CTA has too few registers."""
+    """Return a function that tells whether any of the given lanes still has to wait.
+
+    The wait depends on the instruction. SYNCS.PHASECHK waits for a phase, UCGABAR_WAIT for other lanes of the cluster,
+    and USETMAXREG.TRY_ALLOC for registers of the CTA.
+    """
     memory = site.environment.memory
     if site.mnemonic == "UCGABAR_WAIT":
         return lambda lanes: memory.cluster is not None and memory.cluster.waits(memory.rank, lanes)
@@ -77,9 +81,10 @@ def pending(site: Site) -> Callable[[Bools], bool]:
 
 
 def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
-    """The waits that are not over, of lanes at instructions: one for each mbarrier, the most telling first.
+    """Return the pending waits of lanes at instructions: one for each mbarrier, the most informative first.
 
-    Bytes tell more than some arrivals, and these more than all: who waits elsewhere does not arrive.
+    Missing bytes say more than some missing arrivals, and these say more than if all are missing: a lane that waits
+    elsewhere cannot arrive.
     """
     found: dict[int, Wait] = {}
     for site, lanes in sites:
@@ -100,14 +105,14 @@ def waits_at(sites: Iterable[tuple[Site, Bools]]) -> list[Wait]:
 
 
 def _polled(site: Site, lanes: Bools) -> Iterator[Wait]:
-    """The same before sm_90, where lanes read the barrier's word, or its upper half, and test it."""
+    """Yield waits before sm_90, where lanes read the barrier's word or its upper half and test it."""
     if not any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in site.environment.code):
         return
     yield from read_by(site, lanes)
 
 
 def read_by(site: Site, lanes: Bools) -> Iterator[Wait]:
-    """The mbarriers of before sm_90 of which lanes read a word by LDS, as if they waited."""
+    """Yield mbarriers of architectures before sm_90 whose word lanes read by LDS, as waits."""
     memory = site.environment.memory
     where = np.broadcast_to(address32(site, 1, memory.shared_base).every(), lanes.shape).astype(np.int64) >> 3
     for place in np.unique(where[lanes]).tolist():
@@ -118,9 +123,9 @@ def read_by(site: Site, lanes: Bools) -> Iterator[Wait]:
 
 
 def looking(site: Site) -> Callable[[Bools], tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]]:
-    """Of SYNCS.PHASECHK: what some lanes find at the mbarriers in the CTA's shared memory that they look at.
+    """Return a function for SYNCS.PHASECHK that reads the mbarriers of some lanes in the CTA's shared memory.
 
-    The words, the parities that they wait for, and [lane, byte].
+    The function returns the words, the parities that the lanes wait for, and [lane, byte].
     """
     memory = site.environment.memory
     addresses, parity = address32(site, 1, memory.shared_base), site.source(2)

@@ -1,19 +1,19 @@
 """mbarrier: a 64-bit word of shared memory that counts arrivals, phase after phase.
 
-The word's form is what the compiler's own code shows, which builds it, adds to it and tests it:
+The layout of the word was derived from the compiler's own code, which builds it, adds to it and tests it:
 
-sm_80 to sm_89 (ATOMS.ARRIVE, ARRIVES; initialised by STS, tested by LDS)
-    bits 0-29   2^30 less the arrivals that a phase takes
-    bits 32-62  2^31 less those still missing; the last one's carry turns
-    bit 63      the phase's parity
-sm_90 (SYNCS, ARRIVES)
-    bits 1-20   2^20 less the arrivals that a phase takes
-    bits 21-42  bytes or copies still to come (tx-count); nothing shows how they are written, here in two's complement
-    bits 43-62  2^20 less the arrivals still missing
-    bit 63      the phase's parity; a phase ends when neither arrivals nor bytes are missing
+    sm_80 to sm_89 (ATOMS.ARRIVE, ARRIVES; initialized by STS, tested by LDS)
+        bits 0-29   2^30 minus the arrivals of a phase
+        bits 32-62  2^31 minus the missing arrivals; the carry of the last arrival flips the parity
+        bit 63      the phase's parity
+    sm_90 (SYNCS, ARRIVES)
+        bits 1-20   2^20 minus the arrivals of a phase
+        bits 21-42  missing bytes or copies (tx-count); their encoding is unknown, here two's complement
+        bits 43-62  2^20 minus the missing arrivals
+        bit 63      the phase's parity; a phase ends when neither arrivals nor bytes are missing
 
-Lanes arrive in the order of their numbers. What an arrival returns is the word before it. Copies are done when
-their instruction is, so that an arrival that waits for them happens at once.
+Lanes arrive in the order of their numbers. An arrival returns the word before it. A copy is complete when its
+instruction has executed, so an arrival that waits for copies happens at once.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _LOW = 0xFFFFFFFF
 _COUNT = (1 << 20) - 1
 _BYTES = (1 << 22) - 1
 Change = Callable[[int, int], int | None]
-"""The word before, the lane's operand → the word after; None where more arrive than the phase takes."""
+"""(the old word, the lane's operand) → the new word, or None if more lanes arrive than the phase takes."""
 Counts = NDArray[np.int64]
 Effect = Callable[[int], tuple[int, int]]
-"""The lane's operand → arrivals, and how many bytes more are to come."""
+"""The lane's operand → (arrivals, bytes added to the expected ones)."""
 
 
 def _by(effect: Effect, drop: bool = False) -> Change:
-    """The change of a word of sm_90 by what arrives."""
+    """Return the change of a word of sm_90 by such an effect."""
     return lambda word, amount: arrived_90(word, *effect(amount), drop)
 
 
 def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts) -> None:
-    """Tell the trace what lanes of a mask bring to mbarriers at these bytes of shared memory, [lanes], warp by warp.
+    """Record in the trace the arrivals and bytes of a mask's lanes at mbarriers at these bytes, [lanes], warp by warp.
 
-    Of several mbarriers in a row it has the first, how many, and how far apart; of others none. What they bring to
-    another CTA of the cluster is told to that.
+    For several mbarriers in a row, the trace has the first, their number and their distance. Other groups are not
+    recorded. Arrivals at mbarriers of another CTA of the cluster are recorded there.
     """
     memory = site.environment.memory
     where = np.broadcast_to(addresses, lanes.shape)
@@ -75,7 +75,7 @@ def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts
 def _of_own(
     site: Site, where: NDArray[Any], lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts
 ) -> NDArray[np.bool_]:
-    """The lanes that mean the CTA's own mbarriers; the others' CTAs are told."""
+    """Return the lanes that use the CTA's own mbarriers; record the other lanes in their target CTAs."""
     environment = site.environment
     memory = environment.memory
     ranks = clusters.whose(where.astype(np.int64) + memory.shared_base)
@@ -99,18 +99,18 @@ def _arrival_80(word: int, _: int) -> int | None:
 
 
 def parts_of_80(word: int) -> tuple[int, int]:
-    """The arrivals that a phase takes in a word of sm_80, and those missing."""
+    """Return the arrivals of a phase in a word of sm_80, and the missing ones."""
     return (1 << 30) - (word & 0x3FFFFFFF), (1 << 31) - (word >> 32 & 0x7FFFFFFF)
 
 
 def parts_of(word: int) -> tuple[int, int, int]:
-    """Of a word of sm_90, the arrivals that a phase takes, those missing, and the bytes missing, signed."""
+    """Return the arrivals of a phase in a word of sm_90, the missing ones, and the missing bytes, signed."""
     missing_bytes = word >> 21 & _BYTES
     return -(word >> 1) & _COUNT, -(word >> 43) & _COUNT, missing_bytes - ((missing_bytes << 1) & (_BYTES + 1))
 
 
 def arrived_90(word: int, arrivals: int, added_bytes: int, drop: bool = False) -> int | None:
-    """The word of sm_90 behind some arrivals and a change of the bytes that are missing."""
+    """Return the word of sm_90 after some arrivals and a change of the missing bytes."""
     takes, missing, missing_bytes = parts_of(word)
     phase = word >> 63
     if arrivals > missing:
@@ -125,7 +125,7 @@ def arrived_90(word: int, arrivals: int, added_bytes: int, drop: bool = False) -
 
 
 def _first_lanes(lanes: NDArray[np.bool_]) -> list[int]:
-    """The first of the mask's lanes of each warp that has any."""
+    """Return the first of the mask's lanes in each warp that has any."""
     by_warp = lanes.reshape(-1, WARP)
     first = by_warp.argmax(axis=1) + np.arange(len(by_warp)) * WARP
     return [int(lane) for lane in first[by_warp.any(axis=1)]]
@@ -144,7 +144,7 @@ class _Barrier:
         self.effect = effect
 
     def apply(self, mask: Mask) -> Any:
-        """Change the words lane by lane; what each lane found, uint64 [lanes that take part]."""
+        """Change the words lane by lane; return the old word for each active lane, as uint64."""
         place = self.addresses.of(mask)
         found = np.zeros(place.pattern.count, dtype=np.uint64)
         everyone = (self.site.lanes.count,)
@@ -163,7 +163,7 @@ class _Barrier:
         return found
 
     def _change(self, words: Any, at: int, lane: int, amounts: Any) -> int:
-        """Change one word by what a lane brings; what it was."""
+        """Change one word by a lane's operand; return the old word."""
         before = int(words[at])
         after = self.change(before, int(amounts[lane]))
         if after is None:
@@ -175,7 +175,7 @@ class _Barrier:
         return before
 
     def _by_cta(self, place: Place) -> Iterator[tuple[Indices, Place]]:
-        """The lanes, by their places among the addresses, that mean mbarriers of one CTA of the cluster."""
+        """Yield the lanes that use mbarriers of one CTA of the cluster, as address indices, and their addresses."""
         memory, pattern = self.site.environment.memory, place.pattern
         ranks = clusters.whose(place.base + pattern.offsets + memory.shared_base)
         if memory.cluster is None or (ranks == ranks[:1]).all():
@@ -202,7 +202,7 @@ def _numbers(mask: Mask) -> Indices | None:
 
 @semantics("ARRIVES")
 def arrive_behind_copies(site: Site) -> Step:
-    """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are done; .TRANSCNT: one less is to come."""
+    """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are complete; .TRANSCNT: expect one less."""
     expect_operands(site, 1)
     site.only("LDGSTSBAR", "64", "ARVCNT", "TRANSCNT")
     effect: Effect | None = None
@@ -227,15 +227,15 @@ _EFFECTS: dict[tuple[str, ...], Effect] = {
     ("A0TX",): lambda amount: (0, -amount),
     ("A0T1",): lambda _: (0, 1),
 }
-"""What is arrived with (A) and how many bytes are added (T): a number, R the operand, X less the operand.
+"""The arrivals (A) and the bytes that are added (T): a number, R for the operand, X for its negative.
 
-OPTOUT before these takes one off what later phases wait for.
+OPTOUT before these reduces the number of arrivals of later phases.
 """
 
 
 @semantics("SYNCS")
 def syncs(site: Site) -> Step:
-    """SYNCS.EXCH, .ARRIVE, .PHASECHK and .CCTL: initialise, arrive at, test and give up a barrier of sm_90."""
+    """SYNCS.EXCH, .ARRIVE, .PHASECHK and .CCTL: initialize, arrive at, test and invalidate a barrier of sm_90."""
     kind = site.modifiers[0] if site.modifiers else ""
     match kind:
         case "EXCH":
@@ -251,7 +251,7 @@ def syncs(site: Site) -> Step:
 
 @semantics("STAS")
 def store_and_tell(site: Site) -> Step:
-    """STAS[.64|.128] [R.64], Rs: words to shared memory at R; the mbarrier at R + 1 has their bytes."""
+    """STAS[.64|.128] [R.64], Rs: store words to shared memory at R; deliver their bytes to the mbarrier at R + 1."""
     expect_operands(site, 2)
     site.only("64", "128")
     operand = site.operands[0].address
@@ -314,8 +314,8 @@ def _initialise(site: Site) -> Step:
 def _arrive(site: Site) -> Step:
     """SYNCS.ARRIVE.TRANS64.how Rd, [address], Rs; .RED returns nothing.
 
-    .TMASK: Rd is a mask of the lanes that arrive at the same barrier, and the next register the upper half of
-    the word before the first of them; code makes of both what each lane found.
+    .TMASK: Rd is a mask of the lanes that arrive at the same barrier, and the next register has the upper half of the
+    word before the first of them. The code derives each lane's old word from both.
     """
     expect_operands(site, 3)
     trans, *how = site.modifiers[1:]
@@ -351,7 +351,7 @@ def _arrive(site: Site) -> Step:
 
 
 def _check_phase(site: Site) -> Step:
-    """SYNCS.PHASECHK.TRANS64[.TRYWAIT] Pd, [address], Rs: whether the phase of the parity in bit 31 of Rs is over.
+    """SYNCS.PHASECHK.TRANS64[.TRYWAIT] Pd, [address], Rs: whether the phase with parity Rs (bit 31) is complete.
 
     .TRYWAIT may wait a while for that; here it does not.
     """
@@ -362,7 +362,7 @@ def _check_phase(site: Site) -> Step:
     addresses = address32(site, 1, site.environment.memory.shared_base)
 
     def tell_wait(mask: Mask, phases: NDArray[Any]) -> None:
-        """The barrier and the phase of each warp's first lane that waits."""
+        """Record the barrier and the phase of each warp's first waiting lane."""
         here = site.lanes.exists if mask is None else mask
         where = np.broadcast_to(addresses.every(), here.shape)
         for lane in _first_lanes(here):

@@ -1,10 +1,9 @@
 """MUFU: reciprocals, roots, exponential, logarithm, sine, cosine and hyperbolic tangent.
 
-The hardware interpolates in tables, to an error that PTX documents (about one unit in the last place of
-float32, 2**-22 relative for EX2, 2**-20.5 absolute for SIN). Here results are the exact values rounded to
-nearest, as far as float64 tells them, which is within that error, and not the hardware's last bits. What is exact
-is kept exact: zeros, infinities, NaN, signs, and that all functions of float32 but TANH take subnormal inputs and
-results as zeros.
+The hardware interpolates in tables, with an error that PTX documents (about one unit in the last place of float32,
+2**-22 relative for EX2, 2**-20.5 absolute for SIN). Here, results are the exact values as computed in float64, rounded
+to nearest. They are within that error, but differ from the hardware in the last bits. Exact results stay exact: zeros,
+infinities, NaN and signs. All float32 functions except TANH treat subnormal inputs and results as zeros.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _LEAST_NORMAL64 = 2.0**-1022
 
 
 _STEPS = 4096
-"""Steps of a turn in the table of sines."""
-# Array operations take an array without dimensions faster than a number.
+"""Steps of one full turn in the table of sines."""
+# Array operations accept an array without dimensions faster than a number.
 _STEPS_OF_ONE, _STEP_MASK, _STEP_ANGLE = np.array(float(_STEPS)), np.array(_STEPS - 1), np.array(2 * np.pi / _STEPS)
 _HALF, _SIXTH, _TWENTY_FOURTH = np.array(0.5), np.array(1 / 6), np.array(1 / 24)
 _ONE, _NOTHING = np.array(1.0), np.array(0.0)
@@ -37,7 +36,7 @@ _ONE, _NOTHING = np.array(1.0), np.array(0.0)
 
 @lru_cache(maxsize=2)
 def _sines(quarter: int) -> tuple[Any, Any]:
-    """Sines and cosines of the steps of one turn, turned by a quarter or not; those of whole quarters are exact."""
+    """Return sines and cosines of the steps of one turn, optionally shifted by a quarter; whole quarters are exact."""
     first = np.sin(np.arange(_STEPS // 4) * (2 * np.pi / _STEPS))
     first[_STEPS // 8 + 1 :] = np.cos(np.arange(_STEPS // 8 - 1, 0, -1) * (2 * np.pi / _STEPS))
     half = np.concatenate((first, [1.0], first[:0:-1]))
@@ -46,10 +45,10 @@ def _sines(quarter: int) -> tuple[Any, Any]:
 
 
 def _turns(x: Any, quarter: int) -> Any:
-    """sin(2 pi (x + quarter / 4)): the argument of MUFU.SIN and .COS counts whole turns.
+    """Return sin(2 pi (x + quarter / 4)): the argument of MUFU.SIN and .COS counts whole turns.
 
-    By the sine and cosine of the nearest step and the sum of both angles; the rest is below 0.0008, so that three
-    terms of its series are more than float64 holds.
+    It uses the sine and cosine of the nearest step, and the formula for the sum of two angles. The remaining angle is
+    below 0.0008, so three terms of its series exceed the precision of float64.
     """
     part = x - np.rint(x)  # exact
     steps = part * _STEPS_OF_ONE
@@ -96,7 +95,7 @@ _HALVES = ("F16", "BF16")
 
 @semantics("MUFU")
 def mufu(site: Site) -> Step:
-    """MUFU.function Rd, a; under .F16 and .BF16 of a half of a register, into the low half of Rd."""
+    """MUFU.function Rd, a; .F16 and .BF16 read half a register and write the low half of Rd."""
     site.only(*_FUNCTIONS, *_LANE_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
     if site.has(*_HIGH_WORDS):
         return _high_word(site)
@@ -122,7 +121,7 @@ def mufu(site: Site) -> Step:
 
 
 def _half(site: Site, name: str) -> Step:
-    """EX2 and TANH of 16 bits. EX2.BF16 takes subnormal inputs and results as zeros, as PTX has it."""
+    """EX2 and TANH of 16 bits. EX2.BF16 treats subnormal inputs and results as zeros, as PTX specifies."""
     if name not in ("EX2", "TANH"):
         raise site.unsupported(f"{name} of 16 bits")
     brain = site.has("BF16")
@@ -144,9 +143,9 @@ def _half(site: Site, name: str) -> Step:
 
 
 def _high_word(site: Site) -> Step:
-    """RCP64H and RSQ64H: from the high word of a float64, its low word taken as 0, to a high word.
+    """RCP64H and RSQ64H: from the high word of a float64, with its low word taken as 0, to a high word.
 
-    An immediate is that number of 64 bits.
+    An immediate is a number of 64 bits.
     """
     (name,) = (m for m in site.modifiers if m in _HIGH_WORDS)
     compute = _HIGH_WORDS[name]
@@ -164,8 +163,8 @@ def _high_word(site: Site) -> Step:
         words = np.atleast_1d(get()).view(np.uint32)
         x = flushed((words.astype(np.uint64) << np.uint64(32)).view(np.float64))
         result = flushed(compute(x))
-        # Half of the unit of a high word, added to the magnitude, rounds; it overflows into no infinity,
-        # because no reciprocal or root comes near the largest number.
+        # Adding half of the high word's unit to the magnitude rounds it. It cannot overflow to infinity, because no
+        # reciprocal or root is near the largest number.
         rounded = result.view(np.uint64) + np.where(np.isfinite(result), np.uint64(1 << 31), np.uint64(0))
         high = (rounded >> np.uint64(32)).astype(np.uint32)
         store(np.where(np.isnan(result), np.uint32(0x7FFFFFFF), high), mask)

@@ -16,11 +16,11 @@ _NARROW: dict[str, type[np.generic]] = {"S8": np.int8, "U8": np.uint8, "S16": np
 
 @semantics("IMAD", "UIMAD")
 def imad(site: Site) -> Step:
-    """IMAD Rd, a, b, c: the low word of a x b + c; -c subtracts. .X adds a predicate and takes ~c.
+    """IMAD Rd, a, b, c: the low word of a x b + c; -c subtracts. .X adds a predicate and uses ~c.
 
-    .WIDE: all 64 bits, c and Rd register pairs. .HI: the high word of that, c a pair, too. Both multiply signed numbers
-    unless .U32, which also allows a carry out of the 64 bits in a predicate behind Rd.
-    .MOV, .SHL and .IADD only say what the compiler used it for.
+    .WIDE computes all 64 bits, with register pairs for c and Rd. .HI returns the high word of that result; c is also a
+    pair. Both multiply signed numbers without .U32. With .U32, a predicate after Rd may receive the carry out of the 64
+    bits. .MOV, .SHL and .IADD only tell why the compiler used the instruction.
     """
     site.only("U32", "MOV", "SHL", "IADD", "X", "HI", "WIDE")
     wide = site.has("WIDE", "HI")
@@ -41,7 +41,7 @@ def imad(site: Site) -> Step:
 
 
 def _wide(site: Site, first: int, addend: Value, carry: list[Value], with_carry: bool) -> Step:
-    """The product in 64 bits, and with .HI only the high word of what comes of it."""
+    """Compute the product in 64 bits; with .HI, return only the high word of the sum."""
     reads = [word(site, first), word(site, first + 1), addend, *(carry or [always(False)])]
     if site.has("U32"):
         function = integers.multiply_high if site.has("HI") else integers.multiply_wide
@@ -52,7 +52,7 @@ def _wide(site: Site, first: int, addend: Value, carry: list[Value], with_carry:
 
 @semantics("IMUL")
 def imul(site: Site) -> Step:
-    """IMUL Rd, a, b: the low word of a x b; .HI the high word, signed unless .U32."""
+    """IMUL Rd, a, b: the low word of a x b; .HI: the high word, signed without .U32."""
     site.only("U32", "HI")
     operand_count(site, 3)
     if site.has("HI"):
@@ -64,7 +64,8 @@ def imul(site: Site) -> Step:
 def idp(site: Site) -> Step:
     """IDP.4A.ta.tb Rd, a, b, c: c + the sum of the products of the four bytes of a and b.
 
-    IDP.2A.LO|HI.ta.tb: of the two halves of a and the lower or upper two bytes of b. A type per operand.
+    IDP.2A.LO|HI.ta.tb multiplies the two halves of a with the lower or upper two bytes of b. Each operand has its own
+    type.
     """
     site.only("4A", "2A", "LO", "HI", *_NARROW)
     operand_count(site, 4)

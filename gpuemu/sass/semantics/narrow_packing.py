@@ -1,10 +1,10 @@
 """F2FP of floats of 6 and 4 bits and of powers of two (PTX: e3m2x2, e2m3x2, e2m1x2, ue8m0x2), two at a time.
 
-Numbers of 6 bits stand in the lower bits of a byte each, two of 4 bits share one. They end at their largest, and NaN
-becomes the largest positive one. A power of two (E8) is the exponent of a magnitude, cut or, with .RP, rounded up; 0xFF
-is NaN.
+Numbers of 6 bits occupy the lower bits of a byte each, and two of 4 bits share a byte. They saturate at their largest
+number, and NaN becomes the largest positive one. A power of two (E8) is the exponent of a magnitude, cut or, with .RP,
+rounded up; 0xFF is NaN.
 
-Source: the PTX manual and what CUDA's headers for these types say of them; no one here could run it.
+Source: the PTX manual and CUDA's headers for these types. This was not run on hardware.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _VALUES = {
     "E3M2": decode_values("e3m2", _RAW), "E2M3": decode_values("e2m3", _RAW),
     "E2M1": decode_values("e2m1", (_RAW & 15) << np.uint8(2)),
 }  # fmt: skip
-"""Of each byte, and of each lower half of one."""
+"""The value of each byte, or of each lower half of a byte."""
 _POWERS = (_RAW.astype(np.uint16) << np.uint16(7)) | np.where(_RAW == 0, np.uint16(0x40), np.uint16(0))
 _POWERS[255] = 0x7FFF
-"""Of each byte as E8, the BF16 number."""
+"""The BF16 number of each byte as E8."""
 
 
 def narrow_floats(site: Site, to: str, kind: str, form: str) -> Step:
-    """One of these types to or from another, in a form of F2FP."""
+    """Convert from or to one of these types, in a form of F2FP."""
     match (to, kind, form):
         case ("E3M2" | "E2M3" | "E2M1", "F32", "PACK_AB_MERGE_C"):
             return _pack(site, _coder(site, to), float32(site, 1), float32(site, 2), 4 if to == "E2M1" else 8)
@@ -61,7 +61,7 @@ def narrow_floats(site: Site, to: str, kind: str, form: str) -> Step:
 
 
 def _coder(site: Site, to: str) -> Callable[[Any], Any]:
-    """From float32 to the bits: .RELU, .SATFINITE."""
+    """Return a function from float32 to the bits, with .RELU and .SATFINITE."""
     form, values = _FORMATS[to], _VALUES[to]
     if not site.has("SATFINITE") or rounding_of(site) != "RN":
         raise site.unsupported(f"{to} but to the nearest with .SATFINITE")
@@ -89,14 +89,14 @@ def _exponents(site: Site) -> Callable[[Any], Any]:
         found = size >> np.uint32(23)
         if rounding == "RP":
             found = found + ((size & np.uint32(0x7FFFFF) > 0) & (size > 0x400000) & (size < 0x7F800000))
-        # What is no NaN ends at the largest power.
+        # Finite numbers saturate at the largest power.
         return np.where((found == 0xFF) & (size <= 0x7F800000), 0xFE, found) if finite else found
 
     return code
 
 
 def _pack(site: Site, code: Callable[[Any], Any], high: Getter, low: Getter, width: int) -> Step:
-    """The one above the other, below the last operand shifted up."""
+    """Pack one number above the other; the last operand, shifted up, is above both."""
     store, last = site.destination(0), len(site.operands) - 1
     if site.operands[last].suffixes or site.operands[last].negative:
         raise site.unsupported(f"{site.operands[last].text}, of which bits are wanted")
@@ -111,7 +111,7 @@ def _pack(site: Site, code: Callable[[Any], Any], high: Getter, low: Getter, wid
 
 
 def _unpack(site: Site, table: Any, width: int) -> Step:
-    """Two of a byte (.B1 to .B3) or of a half (.H1) as two halves."""
+    """Unpack two numbers of a byte (.B1 to .B3) or of a half (.H1) to two halves."""
     suffix = site.operands[1].suffixes
     starts = {(): 0, ("B1",): 8, ("B2",): 16, ("B3",): 24} if width == 4 else {(): 0, ("H1",): 16}
     if suffix not in starts or site.operands[1].negative or site.operands[1].absolute:

@@ -1,6 +1,6 @@
-"""Fences, cache control and waits for copies, which do nothing here; and QSPC, which tells address spaces apart.
+"""Fences, cache control and waits for copies, which do nothing here, and QSPC, which identifies address spaces.
 
-Every access is done, and seen by all lanes, when its instruction has been executed.
+Every access is complete and visible to all lanes when its instruction has executed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _KNOWN = {
 
 @semantics(*_KNOWN)
 def nothing(site: Site) -> Step:
-    """MEMBAR, ERRBAR, FENCE, CCTL, CCTLL, LDGDEPBAR, DEPBAR: order, caches and waits, no values."""
+    """MEMBAR, ERRBAR, FENCE, CCTL, CCTLL, LDGDEPBAR, DEPBAR: they order, cache or wait, but change no values."""
     site.only(*_KNOWN[site.mnemonic])
     return EncodedStep(lambda mask: None, {OP: NOTHING})
 
 
 @semantics("QSPC")
 def query_space(site: Site) -> Step:
-    """QSPC.E.{S,L,G,D} Pd, RZ, [address]: whether a generic address is shared, local, global, or of the cluster's.
+    """QSPC.E.{S,L,G,D} Pd, RZ, [address]: whether a generic address is shared, local, global, or in the cluster.
 
-    The shared memory of a cluster (.D, isspacep.shared::cluster) has that of the CTA in it, which is all of it here.
+    The shared memory of a cluster (.D, isspacep.shared::cluster) includes the CTA's own, which is all of it here.
     """
     expect_operands(site, 3)
     site.only("E", "S", "L", "G", "D")

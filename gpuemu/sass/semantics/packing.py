@@ -1,7 +1,7 @@
 """Conversions that pack several narrow numbers into a register, and saturating integer conversions.
 
-.PACK_AB puts the converted a above the converted b. .MERGE_C shifts register c up by the width of what was
-packed and puts that below it, so that two or four instructions fill a register.
+.PACK_AB puts the converted a above the converted b. .MERGE_C shifts register c up by the width of the packed numbers
+and puts them below it, so that two or four instructions fill a register.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CODES: dict[str, Callable[[Any], Any]] = {
 
 
 def _converter(site: Site, to: str) -> Callable[[Any], Any]:
-    """From float32 to the bits of the type, uint16 or uint32: .RELU, rounding, .SATFINITE."""
+    """Return a function from float32 to the bits of the type, uint16 or uint32: .RELU, rounding, .SATFINITE."""
     form, code, rounding = _FORMATS[to], _CODES[to], rounding_of(site)
     relu, finite = site.has("RELU"), site.has("SATFINITE")
     if to in FP8_FLOATS and not finite:
@@ -68,7 +68,7 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
 
 @semantics("F2FP", "UF2FP")
 def f2fp(site: Site) -> Step:
-    """F2FP.to.from.form: to F16 from F32 where the opcode names no types."""
+    """F2FP.to.from.form: pack; if the opcode names no types, from F32 to F16."""
     site.only(*_FORMATS, "F32", *NARROW, *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
     types = [m for m in site.modifiers if m in (*_FORMATS, "F32", *NARROW)]
     to, kind = ([*types, "F32"] if types else ["F16", "F32"])[:2]
@@ -102,7 +102,7 @@ def _needs_zero(site: Site, k: int) -> None:
 
 
 def _plain(site: Site, k: int) -> Getter:
-    """Operand k as a register's or constant's bits; nothing may be done to it."""
+    """Return operand k as a register's or constant's bits; refuse decorations."""
     operand = site.operands[k]
     if operand.negative or operand.absolute or operand.inverted or operand.suffixes not in ((), ("24",), ("28",)):
         raise site.unsupported(f"{operand.text}, of which bits are wanted")
@@ -131,7 +131,7 @@ def _pack(site: Site, convert: Callable[[Any], Any], width: int, merged: int | N
 
 
 def _alone(site: Site, convert: Callable[[Any], Any], merged: int | None = None) -> Step:
-    """One number; operand `merged`, if it is not RZ, is shifted up by 16 bits above it."""
+    """Convert one number; operand `merged`, if it is not RZ, is shifted up by 16 bits above it."""
     store, get = site.destination(0), float32(site, 1)
     if merged is None or site.operands[merged].core == "RZ":
         return lambda mask: store(convert(get()), mask)
@@ -151,7 +151,7 @@ def _halves_to_bytes(site: Site, convert: Callable[[Any], Any]) -> Step:
 
 
 def _bytes_to_halves(site: Site, kind: str) -> Step:
-    """The two low bytes of a register, or with .H1 the two high ones; every FP8 number is a float16, too."""
+    """Convert the two low bytes of a register, or with .H1 the two high ones; every FP8 number is also a float16."""
     high = site.operands[1].suffixes == ("H1",)
     get = site.raw(1) if high else _plain(site, 1)
     store, table = site.destination(0), _FP8_HALVES[kind]
@@ -172,20 +172,20 @@ _WIDTHS = ("S2", "U2", "S4", "U4", "S8", "U8", "S16", "U16")
 
 
 def _saturator(site: Site) -> tuple[Callable[[Any], Any], int]:
-    """Clamps int32 lanes to the opcode's narrow type; and the width of that."""
+    """Return a function that clamps int32 lanes to the opcode's narrow type, and the width of that type."""
     named = [m for m in site.modifiers if m in _WIDTHS]
     if len(named) != 1 or not site.has("SAT") or not site.has("S32"):
         raise site.unsupported("only a saturating conversion from S32 to one narrow type is known")
     width = int(named[0][1:])
     least, most = (-(1 << width - 1), (1 << width - 1) - 1) if named[0][0] == "S" else (0, (1 << width) - 1)
     low, high = np.array(least, dtype=np.int32), np.array(most, dtype=np.int32)
-    # np.clip takes longer than both.
+    # np.clip is slower than both together.
     return lambda values: np.minimum(np.maximum(np.asarray(values).view(np.int32), low), high).view(np.uint32), width
 
 
 @semantics("I2I")
 def i2i(site: Site) -> Step:
-    """I2I.narrow.S32.SAT Rd, a: saturated, and sign-extended where signed."""
+    """I2I.narrow.S32.SAT Rd, a: saturate, and sign-extend signed types."""
     site.only(*_WIDTHS, "S32", "SAT")
     saturate, _ = _saturator(site)
     store, get = site.destination(0), site.source(1)
@@ -194,9 +194,9 @@ def i2i(site: Site) -> Step:
 
 @semantics("I2IP")
 def i2ip(site: Site) -> Step:
-    """I2IP.narrow.S32.SAT Rd, a, b, c: a above b, saturated, below what is left of c shifted up.
+    """I2IP.narrow.S32.SAT Rd, a, b, c: a above b, both saturated, below the rest of c, shifted up.
 
-    The text names the bits that are left of c, where those are 24 or 28.
+    The text gives the number of bits that remain of c, if it is 24 or 28.
     """
     site.only(*_WIDTHS, "S32", "SAT")
     saturate, width = _saturator(site)
@@ -217,7 +217,7 @@ def i2ip(site: Site) -> Step:
 
 @semantics("F2IP")
 def f2ip(site: Site) -> Step:
-    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: b to the nearest integer from 0 to 255, or .TRUNC; NaN gives 0."""
+    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: round b to the nearest integer from 0 to 255, or by .TRUNC; NaN gives 0."""
     site.only("U8", "F32", "NTZ", "TRUNC")
     if tuple(m for m in site.modifiers if m != "TRUNC") != ("U8", "F32", "NTZ"):
         raise site.unsupported("another type")

@@ -1,4 +1,4 @@
-"""Logic on predicates, and predicates moved to and from registers."""
+"""Logic on predicates, and moves between predicates and registers."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def _mask(site: Site, k: int) -> int:
 
 
 def _named(mask: int) -> list[int]:
-    """The predicates that a mask names: P0 to P6, bit 7 stands for none."""
+    """Return the predicates that a mask names: P0 to P6; bit 7 names none."""
     return [p for p in range(7) if mask >> p & 1]
 
 
 @semantics("P2R", "UP2UR")
 def p2r(site: Site) -> Step:
-    """P2R[.Bk] Rd, PR, a, mask: a with the predicates that the mask names in byte k (0), P0 in its bit 0."""
+    """P2R[.Bk] Rd, PR, a, mask: a, with the predicates of the mask in byte k (0) and P0 in its bit 0."""
     site.only("B0", "B1", "B2", "B3")
     operand_count(site, 4)
     uniform = site.mnemonic == "UP2UR"
@@ -74,7 +74,7 @@ def p2r(site: Site) -> Step:
 
 @semantics("R2P", "UR2UP")
 def r2p(site: Site) -> Step:
-    """R2P PR, a[.Bk], mask: the predicates that the mask names, from byte k (0) of a, P0 from its bit 0."""
+    """R2P PR, a[.Bk], mask: set the predicates of the mask from byte k (0) of a, P0 from its bit 0."""
     site.only()
     operand_count(site, 3)
     uniform = site.mnemonic == "UR2UP"
@@ -91,7 +91,7 @@ def r2p(site: Site) -> Step:
     file = site.lanes.uniform_predicates if uniform else site.lanes.predicates
     chosen = [(file[p], np.array(1 << 8 * byte + p, dtype=np.uint32)) for p in _named(_mask(site, 2))]
     get = site.raw(1)
-    # All of them, as most often: the bits of a byte are their rows.
+    # The common case of all predicates: the bits of a byte are their rows.
     rows = file.view(np.uint8)[:7] if len(chosen) == 7 else None
     of_lanes = (len(file[0]), 4)
 

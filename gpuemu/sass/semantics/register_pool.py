@@ -1,8 +1,9 @@
-"""Registers that warps of a CTA hand over: USETMAXREG, setmaxnreg of PTX.
+"""Registers that warps of a CTA transfer: USETMAXREG, which is PTX's setmaxnreg.
 
-A CTA has the registers that it was launched with, and no others: who asks for more waits until other warps have given
-as many up. Those of warps that have exited stay where they are. (Measured on an H100: 384 threads launched with 168
-registers each get 40 and 232, not 40 and 240; with 128 each not 40 and 232; nothing from a warpgroup that is gone.)
+A CTA has only the registers that it was launched with. A warp that requests more waits until other warps have released
+as many. Registers of warps that have exited are not released. (Measured on an H100: 384 threads launched with 168
+registers each get 40 and 232, but not 40 and 240. With 128 each, they do not get 40 and 232. An exited warpgroup
+releases nothing.)
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from gpuemu.sass.semantics.access import expect_operands
 
 @semantics("USETMAXREG")
 def set_registers(site: Site) -> Step:
-    """USETMAXREG.DEALLOC.CTAPOOL n gives registers up; .TRY_ALLOC.CTAPOOL UPd, n tells whether there were enough.
+    """USETMAXREG.DEALLOC.CTAPOOL n releases registers; .TRY_ALLOC.CTAPOOL UPd, n sets UPd if there were enough.
 
-    Warps ask one after the other, in the order of their numbers.
+    Warps request in the order of their numbers.
     """
     site.only("DEALLOC", "TRY_ALLOC", "CTAPOOL")
     held, asks = site.lanes.held, site.has("TRY_ALLOC")
@@ -46,13 +47,13 @@ def set_registers(site: Site) -> Step:
 
 
 def short(site: Site, mask: Mask) -> bool:
-    """Whether the CTA has too few registers for any warp of the mask to get what it asks for."""
+    """Whether the CTA has too few registers for the request of any warp of the mask."""
     held, warps = site.lanes.held, _warps(site, mask)
     return int(held.sum()) - int(held[warps].max(initial=0)) + _asked(site) > site.lanes.pool
 
 
 def never_granted(site: Site, lane: int) -> tuple[str, str]:
-    """What is found, and right, where a lane's warp waits for registers for ever."""
+    """Return the problem and its correction for a lane whose warp waits for registers forever."""
     lanes = site.lanes
     wanted = (int(lanes.held.sum()) - int(lanes.held[lane // WARP]) + _asked(site)) * WARP
     launched = f"it was launched with {lanes.pool * WARP:,}, {lanes.pool // lanes.warps} a thread"

@@ -1,14 +1,14 @@
-"""Matrix products with block scales of sm_120 (PTX: mma with .block_scale): D, A, B, C, scales of A, of B, selector.
+"""Matrix products with block scales of sm_120 (PTX: mma with .block_scale).
 
-QMMA.SF multiplies floats of 8, 6 and 4 bits that stand in a byte each, with one scale a row of A and a column of B;
-OMMA.SF packed ones of 4 bits, with two scales or, `.4X`, four. A sparse product has metadata before the scales of A, in
-one pair of registers.
+The operands are D, A, B, C, scales of A, scales of B, selector. QMMA.SF multiplies floats of 8, 6 and 4 bits that
+occupy a byte each, with one scale per row of A and per column of B. OMMA.SF multiplies packed floats of 4 bits, with
+two scales or, with `.4X`, four. A sparse product has metadata before the scales of A, in the same register pair.
 
-Of each four lanes one or two have the scales: of A, lane 2 s those of the row g and lane 2 s + 1 of the row g + 8, of
-B, lane s those of the column g, from byte b of the register on. The selector is b and s of A and of B: bits 0, 1; 2; 3,
-4; 5, 6.
+One or two of every four lanes hold the scales. For A, lane 2 s holds those of row g and lane 2 s + 1 those of row g +
+8. For B, lane s holds those of column g. The scales start at byte b of the register. The selector contains b and s of
+A, then b and s of B: bits 0, 1; 2; 3, 4; 5, 6.
 
-Source: PTX manual, the sections on block scaling; selectors are as nvcc makes them. No one here could run it.
+Source: the sections on block scaling of the PTX manual; selectors are as nvcc emits them. This was not run on hardware.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def _scaled(site: Site, types: tuple[str, str], scale_type: str, parts: int, pac
 
 
 def _bytes(words: UintArray) -> UintArray:
-    """Words along the last axis as their eight numbers of 4 bits, the lowest first, each where a byte has it."""
+    """Return the eight numbers of 4 bits in each word of the last axis, lowest first, at their position in a byte."""
     shifts = np.arange(0, WARP, 4, dtype=np.uint32)
     numbers = words.astype(np.uint32)[..., None] >> shifts & np.uint32(15)
     return (numbers << np.uint32(2)).astype(np.uint8).reshape(*words.shape[:-1], -1)
 
 
 def _scales(site: Site, kind: str, parts: int, a: Words, b: Words, selector: Words) -> tuple[Numbers, Numbers]:
-    """Of registers [warps, 32], the scales [parts, warps, 16, 1] and [parts, warps, 1, 8]."""
+    """Extract the scales [parts, warps, 16, 1] and [parts, warps, 1, 8] from registers [warps, 32]."""
     first = selector[:, None].astype(np.intp)
     lanes_a = 4 * (_ROWS % 8) + _ROWS // 8 + 2 * (first >> 2 & 1)
     lanes_b = 4 * _COLUMNS + (first >> 5 & 3)

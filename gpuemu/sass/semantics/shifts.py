@@ -14,10 +14,10 @@ from gpuemu.sass.semantics.lanewise import LaneStep, Read, always, inverted_word
 
 @semantics("SHF", "USHF")
 def shf(site: Site) -> Step:
-    """SHF.L|R[.W].type[.HI] Rd, low, s, high: high:low as 64 bits, shifted by s; .HI the high word, else the low.
+    """SHF.L|R[.W].type[.HI] Rd, low, s, high: shift high:low as 64 bits by s; .HI returns the high word, else the low.
 
-    s is at most 32 (64 for types of 64 bits); with .W it is taken modulo that. A signed type shifts its sign
-    in from the left.
+    s is at most 32 (64 for types of 64 bits); .W takes it modulo that number. A signed type shifts in its sign from the
+    left.
     """
     site.only("L", "R", "W", "U32", "S32", "U64", "S64", "HI")
     operand_count(site, 4)
@@ -41,7 +41,7 @@ def shf(site: Site) -> Step:
 
 @semantics("SHL", "SHR")
 def shl(site: Site) -> Step:
-    """SHL Rd, a, s and SHR Rd, a, s: s at most 32, with .W modulo 32; SHR of a signed number unless .U32."""
+    """SHL Rd, a, s and SHR Rd, a, s: s is at most 32, or modulo 32 with .W; SHR is signed without .U32."""
     left = site.mnemonic == "SHL"
     site.only("W", *(() if left else ("U32", "S32")))
     operand_count(site, 3)
@@ -52,10 +52,10 @@ def shl(site: Site) -> Step:
 
 @semantics("LEA", "ULEA")
 def lea(site: Site) -> Step:
-    """LEA Rd [, Pu], a, b, s: (a << s) + b, either term negated with -; Pu is the carry.
+    """LEA Rd [, Pu], a, b, s: (a << s) + b, with either term optionally negated; Pu is the carry.
 
-    .HI: a, b, c, s, and the high word of c:a << s is what is added; .HI.SX32 takes the sign of a for c.
-    .X adds a predicate, which stands last, and takes ~ in the place of -.
+    .HI has operands a, b, c, s, and adds the high word of c:a << s. .HI.SX32 uses the sign of a for c. .X adds a
+    predicate, which is the last operand, and uses ~ instead of -.
     """
     site.only("HI", "X", "SX32")
     extended, high, sign_extended = site.has("X"), site.has("HI"), site.has("SX32")
@@ -74,7 +74,7 @@ def lea(site: Site) -> Step:
         integer(site, k, decoration)
     flips, b = (site.operands[k] for k in (first, first + 1))
     flip = 0xFFFFFFFF if flips.negative or flips.inverted else 0
-    # The carry is that of ~x + 1: so -0 carries.
+    # The carry is that of ~x + 1, so -0 carries.
     addend = inverted_word(site, first + 1) if b.negative or b.inverted else raw_word(site, first + 1)
     carry = truth(site, at_distance + 1) if extended else always(False)
     reads: list[Read] = [addend, carry, distance, flip, flips.negative + b.negative]

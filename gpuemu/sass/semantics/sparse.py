@@ -1,6 +1,6 @@
 """Products of sparse matrices (PTX: mma.sp), and of floats of 8 bits and less: D, A, B, C [, metadata, selector].
 
-Of each four elements along a row of A, two are there; the metadata says which: see `gpuemu.tensor.sparse`.
+A stores two of each four elements along its rows; the metadata selects them: see `gpuemu.tensor.sparse`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHAPES = {
 
 
 def _floats(site: Site, mode: MmaMode, group: int, sparse: bool) -> Step:
-    """An instruction of such a mode; of a sparse A, `group`: see `sparse_rows`."""
+    """Return the step of an instruction with this mode. `group`, for a sparse A: see `sparse_rows`."""
     numerics, selector = site.environment.arch.tensor_core.numerics, _selector(site)
 
     def multiply(a: Words, b: Words, c: Words, *metadata: Words) -> Words:
@@ -60,7 +60,7 @@ _IN_BYTES = (*_EIGHT_BITS, "E3M2", "E2M3", "E2M1")
 def qmma(site: Site) -> Step:
     """QMMA.16832|16816.F32|F16.type.type Rd, Ra, Rb, Rc; .SP.16864|16832 with Re and selector; .SF with scales.
 
-    The types are E4M3 and E5M2, on sm_120 E3M2, E2M3 and E2M1 as well, of the larger shapes.
+    The types are E4M3 and E5M2. On sm_120, the larger shapes also have E3M2, E2M3 and E2M1.
     """
     site.only("SF", "SP", "16864", "16832", "16816", "F32", "F16", "E8", *_IN_BYTES)
     sparse, types = site.has("SP"), [m.lower() for m in site.modifiers if m in _IN_BYTES]
@@ -87,7 +87,7 @@ def sparse_integers(site: Site) -> Step:
     if not k:
         raise site.unsupported("this form of IMMA.SP")
     group, selector, saturates = 32 // bits if bits == 4 else 4, _selector(site), site.has("SAT")
-    # Numbers of 4 bits are gathered eight at a time, those of 8 bits four, as words.
+    # Numbers of 4 bits are gathered eight at a time as words, and those of 8 bits four at a time.
     each = 32 // bits
     a_map, b_map, c_map = a_fragment(k // 2 // each, 32), b_fragment(k // each, 32), c_fragment(32)
 
@@ -101,7 +101,7 @@ def sparse_integers(site: Site) -> Step:
 
 
 def whole_numbers(words: UintArray, bits: int, signed: bool) -> NDArray[np.int64]:
-    """Words along the last axis as whole numbers of so many bits, the lowest bits first."""
+    """Return words along the last axis as integers of `bits` bits, lowest bits first."""
     shifts = np.arange(0, 32, bits, dtype=np.uint32)
     values = (words[..., None].astype(np.uint32) >> shifts & np.uint32((1 << bits) - 1)).astype(np.int64)
     return (values - (values >> (bits - 1) << bits) if signed else values).reshape(*words.shape[:-1], -1)

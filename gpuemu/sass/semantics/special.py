@@ -19,7 +19,7 @@ from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep, Place, Value, 
 
 _LOW = 0xFFFFFFFF
 _ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
-"""SRZ; the emulated SM is number 0; a stack may grow down to offset 0."""
+"""SRZ; the emulated SM, which is number 0; the offset down to which a stack may grow, which is 0."""
 _TIMER = "SR_GLOBALTIMER"
 _CLOCKS = ("SR_CLOCK", _TIMER)
 """See Environment.now for their values."""
@@ -48,7 +48,7 @@ def _lane_masks(environment: Environment) -> dict[str, NDArray[np.uint32]]:
 
 
 def _clock(environment: Environment, name: str) -> Callable[[], Any] | None:
-    """A getter of 64 bits from the word that the register names: lanes or scalar."""
+    """Return a getter of 64 bits, lanes or scalar, shifted to the word that the register names."""
     for clock in _CLOCKS:
         nanoseconds = clock == _TIMER
         if name in (clock, f"{clock}LO"):
@@ -59,7 +59,7 @@ def _clock(environment: Environment, name: str) -> Callable[[], Any] | None:
 
 
 def _special_register(site: Site, name: str) -> Value:
-    """32 bits of a special register."""
+    """Return 32 bits of a special register."""
     environment = site.environment
     lanes, launch = environment.lanes, environment.launch
     if name in _ZEROS:
@@ -82,7 +82,7 @@ def _special_register(site: Site, name: str) -> Value:
     match name:
         case "SR_CgaCtaId":
             return Value(lambda: np.uint32(environment.memory.rank), Place(-1))  # compiled code has no clusters
-        case "SR_CgaSize":  # as words of bank 0 are placed: see machine/constant_banks
+        case "SR_CgaSize":  # matches the placement of words in bank 0: see machine/constant_banks
             return constant(1)
         case "SR_SWINHI":
             return constant(SHARED_WINDOW >> 32)
@@ -107,7 +107,7 @@ def s2r(site: Site) -> Step:
 
 @semantics("B2R")
 def barrier_result(site: Site) -> Step:
-    """B2R.RESULT Rd [, Pd]: of the lane's last BAR.RED the number of true votes, and in Pd their AND or OR."""
+    """B2R.RESULT Rd [, Pd]: the number of true votes in the lane's last BAR.RED, and in Pd their AND or OR."""
     site.only("RESULT")
     if not site.has("RESULT") or site.is_predicate(0) or len(site.operands) > 2:
         raise site.unsupported("this form of B2R")
@@ -125,7 +125,7 @@ def barrier_result(site: Site) -> Step:
 
 @semantics("CS2R", "CS2UR")
 def cs2r(site: Site) -> Step:
-    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word. CS2UR: in uniform registers."""
+    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word; CS2UR: in uniform registers."""
     site.only("32")
     name = site.instruction.operands[1]
     clock = _clock(site.environment, name)
@@ -147,7 +147,7 @@ def cs2r(site: Site) -> Step:
 
 @semantics("LEPC")
 def lepc(site: Site) -> Step:
-    """LEPC Rd: the address of this instruction, LEPC Rd, target: that of another; 64 bits in a register pair.
+    """LEPC Rd: the address of this instruction; LEPC Rd, target: that of another; 64 bits in a register pair.
 
     The code of a function starts at address 0.
     """
@@ -165,7 +165,7 @@ def lepc(site: Site) -> Step:
 
 @semantics("RPCMOV")
 def rpcmov(site: Site) -> Step:
-    """RPCMOV.32 Rpc.LO|HI, Ra and Rd, Rpc.LO|HI: the return address register, where compilers put words aside."""
+    """RPCMOV.32 Rpc.LO|HI, Ra and Rd, Rpc.LO|HI: move the return address register, in which compilers save words."""
     site.only("32")
     words = site.environment.return_address
     halves = {"Rpc.LO": words[0], "Rpc.HI": words[1]}
@@ -181,6 +181,6 @@ def rpcmov(site: Site) -> Step:
 
 @semantics("NOP", "PMTRIG")
 def nothing(site: Site) -> Step:
-    """NOP, and PMTRIG, which tells a profiler that the instruction was reached."""
+    """NOP, and PMTRIG, which triggers an event of a profiler."""
     site.only()
     return EncodedStep(lambda mask: None, {OP: NOTHING})

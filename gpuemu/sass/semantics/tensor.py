@@ -1,9 +1,8 @@
 """Matrix instructions: a whole warp multiplies two matrices that its registers hold in fragments.
 
-DMMA: each element of D is a chain of fused multiply-adds in IEEE double precision, starting from C, K
-ascending (published: MMA-Sim, arXiv 2511.10909, which agrees with the hardware in every bit). The bits of a
-NaN are not modelled.
-BMMA: D = C + the number of ones in A XOR B or A AND B; sums wrap in 32 bits.
+DMMA: each element of D is a chain of fused multiply-adds in IEEE double precision, starting from C, with K ascending
+(published in MMA-Sim, arXiv 2511.10909, which agrees with the hardware bit for bit). The bits of a NaN are not modeled.
+BMMA: D = C + the number of ones in A XOR B or A AND B; sums wrap to 32 bits.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ def _mma(site: Site, mode: MmaMode, sides: bool, upper: bool = False) -> Step:
 
 
 def _counts(maps: tuple[Fragment, Fragment, Fragment], upper: bool, words: int = 1) -> tuple[int, int, int]:
-    """Registers of A, B and C, of elements of so many words; `upper`: without those of the lower eight rows."""
+    """Return registers of A, B and C for elements of `words` words; `upper` omits those of the lower eight rows."""
     a, b, c = (words * of.registers for of in maps)
     return (a // 2, b, c // 2) if upper else (a, b, c)
 
 
 @semantics("HMMA")
 def hmma(site: Site) -> Step:
-    """HMMA.16816|1688|1684.F16|F32[.BF16|.TF32] Rd, Ra, Rb, Rc: mma.sync of f16, bf16 or tf32, to the bit."""
+    """HMMA.16816|1688|1684.F16|F32[.BF16|.TF32] Rd, Ra, Rb, Rc: mma.sync of f16, bf16 or tf32, bit for bit."""
     if site.has("SP"):
         return sparse_floats(site)
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
@@ -62,7 +61,7 @@ _TYPES_4_BIT = ("S4", "U4")
 
 
 def _imma_4_bit(site: Site, shape: str, types: list[str]) -> Step:
-    """IMMA of numbers of 4 bits: exact sums that wrap in 32 bits, or stop at its ends with .SAT."""
+    """IMMA of numbers of 4 bits: exact sums that wrap to 32 bits, or saturate with .SAT."""
     words_of_k = _SHAPES_4_BIT[shape] // 8
     a_map, b_map, c_map = a_fragment(words_of_k, 32), b_fragment(words_of_k, 32), c_fragment(32)
     a_signed, b_signed = (t == "S4" for t in types)
@@ -79,9 +78,9 @@ def _imma_4_bit(site: Site, shape: str, types: list[str]) -> Step:
 
 @semantics("IMMA")
 def imma(site: Site) -> Step:
-    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: the types of A and of B; exact sums.
+    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: exact sums; the types are those of A and B.
 
-    .8832, .16832 and .16864 with S4 and U4: numbers of 4 bits, eight to a register.
+    .8832, .16832 and .16864 with S4 and U4 multiply numbers of 4 bits, eight to a register.
     """
     if site.has("SP"):
         return sparse_integers(site)
@@ -97,13 +96,13 @@ def imma(site: Site) -> Step:
 
 
 def _matrix(fragment: Fragment, words: Words) -> Words:
-    """The matrix of 32-bit elements [warps, rows, columns]."""
+    """Return the matrix of 32-bit elements [warps, rows, columns]."""
     return fragment.gather(words).astype(np.uint32, copy=False)
 
 
 @semantics("BMMA")
 def bmma(site: Site) -> Step:
-    """BMMA.88128|168128|168256.XOR|AND.POPC Rd, Ra.ROW, Rb.COL, Rc: matrices of bits."""
+    """BMMA.88128|168128|168256.XOR|AND.POPC Rd, Ra.ROW, Rb.COL, Rc: products of bit matrices."""
     site.only("88128", "168128", "168256", "XOR", "AND", "POPC")
     if len(site.modifiers) != 3 or not site.has("POPC") or site.has("XOR") == site.has("AND"):
         raise site.unsupported("this form of BMMA")
@@ -125,16 +124,16 @@ _DMMA_K = {"884": 4, "8x8x4": 4, "16x8x4": 4, "16x8x8": 8, "16x8x16": 16}
 
 
 def _doubles(fragment: Fragment, words: Words) -> NDArray[np.float64]:
-    """The matrix [warps, rows, columns] of float64 elements, each in two registers, the low word first."""
+    """Return the matrix [warps, rows, columns] of float64 elements, each in two registers, low word first."""
     low, high = (_matrix(fragment, words[:, half::2]).astype(np.uint64) for half in (0, 1))
     return (low | high << np.uint64(32)).view(np.float64)
 
 
 @semantics("DMMA")
 def dmma(site: Site) -> Step:
-    """DMMA.884, and of sm_90 DMMA.8x8x4|16x8x4|16x8x8|16x8x16 Rd, Ra, Rb, Rc: float64.
+    """DMMA.884, and on sm_90 DMMA.8x8x4|16x8x4|16x8x8|16x8x16 Rd, Ra, Rb, Rc: float64.
 
-    Each multiply-add is rounded to nearest, or as .RZ, .RM or .RP say.
+    Each multiply-add is rounded to nearest, or according to .RZ, .RM or .RP.
     """
     site.only(*_DMMA_K, "RZ", "RM", "RP")
     shape, *rest = site.modifiers

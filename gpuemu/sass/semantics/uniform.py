@@ -1,4 +1,4 @@
-"""From the registers of lanes to those of warps; other uniform instructions share builders with vector ones."""
+"""Move registers of lanes to registers of warps. Other uniform instructions share builders with vector ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from gpuemu.sass.semantics.lanewise import EncodedStep, encoded_values, raw_word
 
 @semantics("R2UR")
 def r2ur(site: Site) -> Step:
-    """R2UR [Pd,] URd, Ra: Ra of the lowest lane of each warp that takes part; Pd where a lane's Ra is another.
+    """R2UR [Pd,] URd, Ra: Ra of the lowest active lane of each warp; Pd is true in lanes with another Ra.
 
-    Without Pd, compilers use it where Ra is the same in all lanes that take part; those that do not may hold
-    anything. With Pd they repeat it for the lanes that it left, or take a way for lanes that differ; .OR leaves
-    Pd true where it was.
+    Without Pd, compilers use it if Ra is the same in all active lanes; inactive lanes may hold anything. With Pd, the
+    code repeats it for the other lanes, or branches if lanes differ. .OR keeps Pd true if it was true.
     """
     site.only("OR")
     first = 1 if site.is_predicate(0) else 0

@@ -1,14 +1,14 @@
-"""Warpgroup matrix instructions of sm_90 (PTX: wgmma): four warps multiply matrices that lie in shared memory.
+"""Warpgroup matrix instructions of sm_90 (PTX: wgmma): four warps multiply matrices in shared memory.
 
     HGMMA.64x128x16.F32 R24, gdesc[UR8].tnspB, R24, gsb0
 
-Warp w of the four computes rows 16 w to 16 w + 15 of the 64. UR8 and UR9 describe A, UR10 and UR11 B (see
-`isa.matrix_descriptor`). A may be in registers instead, in the fragment of mma.sync. A matrix is K-major; with .tnspA
-or .tnspB its rows (A) or columns (B) are.
+Warp w of the four computes rows 16 w to 16 w + 15 of the 64. UR8 and UR9 describe A, and UR10 and UR11 describe B (see
+`isa.matrix_descriptor`). A may be in registers instead, in the fragment of mma.sync. A matrix is K-major; .tnspA or
+.tnspB selects row-major A or column-major B.
 
-The instruction reads when it is executed, so that WARPGROUP.ARRIVE and WARPGROUP.DEPBAR have nothing to wait for. Its
-arithmetic is taken to be that of mma.sync of the same types, eight columns after the other. Products of 8-bit floats
-keep fewer bits than others (tensor_core.numerics).
+The instruction reads when it executes, so WARPGROUP.ARRIVE and WARPGROUP.DEPBAR need not wait. Its arithmetic is
+assumed to be that of mma.sync with the same types, eight columns after another. Products of 8-bit floats keep fewer
+bits than others (tensor_core.numerics).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Matrix = NDArray[np.unsignedinteger]
 
 @dataclass(frozen=True)
 class _Side:
-    """How A or B lies in shared memory: `row_major` where its rows (A) or columns (B) do not run along K."""
+    """The layout of A or B in shared memory; `row_major` if its rows (A) or columns (B) do not run along K."""
 
     k: int
     element_bytes: int
@@ -59,7 +59,7 @@ class _Side:
 
 
 class _SharedMatrix:
-    """A or B of one instruction."""
+    """Matrix A or B of one instruction."""
 
     def __init__(self, site: Site, side: _Side, register: int, negative: bool):
         self._site = site
@@ -68,12 +68,12 @@ class _SharedMatrix:
         self._negative = negative
 
     def descriptor(self, warp: int) -> int:
-        """The 64 bits that the warp has in its uniform registers."""
+        """Return the 64 bits in the warp's uniform registers."""
         low, high = (int(row[warp * WARP]) for row in self._rows)
         return low | high << 32
 
     def load(self, descriptor: int, count: int, first: int, warp: int) -> Matrix:
-        """Lines `first` to `first + count` along K: [count, k]. Raises ExecutionError, as of that warp."""
+        """Return lines `first` to `first + count` along K: [count, k]. Raises ExecutionError that names the warp."""
         site, side = self._site, self._side
         memory = site.environment.memory
         said = decode(descriptor)
@@ -217,7 +217,7 @@ def qgmma(site: Site) -> Step:
 
 @semantics("WARPGROUP")
 def warpgroup(site: Site) -> Step:
-    """WARPGROUP.ARRIVE before, WARPGROUP.DEPBAR.LE gsb0, N behind: what they wait for has been done."""
+    """Do nothing for WARPGROUP.ARRIVE and WARPGROUP.DEPBAR, because all products before them are complete."""
     if site.modifiers not in (("ARRIVE",), ("DEPBAR", "LE")):
         raise site.unsupported("this form of WARPGROUP")
     nothing: Callable[[Mask], None] = lambda mask: None  # noqa: E731

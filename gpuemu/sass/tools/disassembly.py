@@ -1,12 +1,12 @@
-"""From machine code to instructions: nvdisasm's text, the control words, and branch targets as byte offsets.
+"""Decode machine code to instructions, from nvdisasm's text and the control words, with branch targets as byte offsets.
 
     function = decode_function("kernel.cu", "gemm", "sm_89")     # or a cubin
     for instruction in function.code: ...
 
-nvdisasm runs once for a cubin; the control words come from the code's own bytes. Operands stay as nvdisasm
-prints them, with three exceptions that leave one way to write each thing: a label, a function or a half of an
-address is the number it stands for, as in `BRA 0x2a0`; a register and a target behind it are two operands, as in
-`BRX R4, -0x120` and `RET.REL.NODEC R20, 0x0`; and a constant is `c[0x0][0x170]`, without a space between.
+nvdisasm runs once per cubin; the control words come from the code's own bytes. Operands are unchanged from nvdisasm's
+text, with three exceptions that leave one spelling for each operand. A label, a function, or half of an address becomes
+its number, as in `BRA 0x2a0`. A register and the target after it become two operands, as in `BRX R4, -0x120` and
+`RET.REL.NODEC R20, 0x0`. A constant is `c[0x0][0x170]`, without a space.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gpuemu.trace.model import RIGHT_CONTROL_WORD, ControlWord, Instruction
 
 DEFAULT_ARCH = "sm_89"
 
-_CONTROL_WORD_BIT = 41  # of an instruction's second 64-bit half
+_CONTROL_WORD_BIT = 41  # in an instruction's second 64-bit half
 _CONTROL_WORD_MASK = (1 << 17) - 1
 _NO_COUNTER = 7
 
@@ -49,15 +49,15 @@ _TEXT = re.compile(r"(@!?U?P[0-9T]+)?\s*([A-Za-z_][\w.]*)\s*(.*)$")
 _TARGET = re.compile(r"`\(([^()]+)\)|32@(lo|hi)\((?:([^()\s]+)|\(([^()\s]+) \+ ([^()\s]+)@srel\))\)")
 _ANNOTATION = re.compile(r"\s*\(\*.*\*\)")
 _WITH_BARE_TARGET = ("BRX", "BRXU", "JMX", "JMXU", "CALL", "RET")
-"""Instructions whose register and target nvdisasm separates by a space."""
+"""Instructions whose register and target are separated by a space in nvdisasm's text."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedFunction(Kernel):
-    """A kernel with its instructions, one for every 16 bytes, the padding behind its end included.
+    """A kernel with its instructions, one for every 16 bytes, including the padding after its end.
 
-    `arch` is the architecture that the code is for, such as "sm_89". Functions that the kernel calls by their
-    address stand behind it; `image` says where.
+    `arch` is the architecture of the code, such as "sm_89". Functions that the kernel calls by their address follow its
+    code; `image` has their positions.
     """
 
     arch: str
@@ -73,11 +73,12 @@ def load_cubin(
     options: Sequence[str] = (),
     kernel: str | None = None,
 ) -> Cubin:
-    """The cubin of a file, by its name's ending: a CUDA source is compiled for `arch` (sm_89 if None) with `options`,
-    a .ptx assembled. A `kernel` such as "gemm<128, 8>" is instantiated where the source does not.
+    """Return the cubin of a file, according to its suffix.
 
-    A cubin, given as a path or as bytes, is for the architecture that it names; `arch` then says nothing. `options` are
-    a list of the compiler's own, such as "-Iinclude", "-DTILE=64" and "--use_fast_math". Raises GpuemuError.
+    A CUDA source is compiled for `arch` (sm_89 if None) with `options`, and a .ptx is assembled. A `kernel` such as
+    "gemm<128, 8>" is instantiated unless the source does it. A cubin, given as a path or as bytes, is for the
+    architecture that it names; `arch` then has no effect. `options` are a list for the compiler, such as "-Iinclude",
+    "-DTILE=64" and "--use_fast_math". Raises GpuemuError.
     """
     if isinstance(options, str):
         right = f"expected a list of the compiler's options, such as [{options!r}]"
@@ -119,9 +120,9 @@ def decode_function(
     compiler: CompilerChoice = "auto",
     options: Sequence[str] = (),
 ) -> DecodedFunction:
-    """A kernel of a CUDA source or a cubin; see `load_cubin` for `arch` and `options`, `Cubin.kernel` for the name.
+    """Return a kernel of a CUDA source or a cubin. `arch`, `options`: see `load_cubin`. `kernel`: see `Cubin.kernel`.
 
-    Raises GpuemuError for code that is not linked and for instructions that the model does not know.
+    Raises GpuemuError for code that is not linked, and for unknown instructions.
     """
     if isinstance(source, Cubin) and options:
         raise _compiled_already(source.file, options)
@@ -141,7 +142,7 @@ def decode_function(
 
 
 def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
-    """The instructions of a kernel of this cubin, whether the model knows them or not.
+    """Return the instructions of a kernel of this cubin, including unknown ones.
 
     `line` of each is its innermost source line in the kernel's own file.
     """
@@ -150,7 +151,7 @@ def disassemble(cubin: Cubin, kernel: Kernel) -> tuple[Instruction, ...]:
 
 
 def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> Iterator[Instruction]:
-    """Those of one piece; `whole` knows the source lines of all."""
+    """Yield the instructions of one piece; `whole` has the source lines of all pieces."""
     text = _texts(cubin.content, cubin.file).get(piece.name)
     if text is None:
         raise GpuemuError.one(
@@ -186,7 +187,7 @@ def _instructions(cubin: Cubin, whole: Kernel, piece: Piece, image: Image) -> It
 
 
 def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    """The code up to the endless branch and the NOPs that fill a kernel's last cache line."""
+    """Return the code without the endless branch and the NOPs that fill a kernel's last cache line."""
     end = len(code)
     while end and code[end - 1].opcode == "NOP":
         end -= 1
@@ -196,7 +197,7 @@ def without_padding(code: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
 
 
 def control_words(machine_code: bytes) -> list[ControlWord]:
-    """The control word of each instruction: 17 bits from bit 105 of its 128, without the reuse flags."""
+    """Return the control word of each instruction: 17 bits from bit 105 of its 128, without the reuse flags."""
     halves = np.frombuffer(machine_code, dtype="<u8")
     words = halves[1::2] >> np.uint64(_CONTROL_WORD_BIT) & np.uint64(_CONTROL_WORD_MASK)
     return [_control_word(word) for word in words.tolist()]
@@ -216,7 +217,7 @@ def _control_word(word: int) -> ControlWord:
 
 @lru_cache(maxsize=8)
 def _texts(content: bytes, file: str) -> dict[str, str]:
-    """The disassembly of each function in a cubin, as far as nvdisasm finds any."""
+    """Return the disassembly of each function in a cubin, as far as nvdisasm finds any."""
     text = run_nvdisasm(content, file)
     starts = list(_SECTION.finditer(text))
     ends = [*(start.start() for start in starts), len(text)][1:]
@@ -224,7 +225,7 @@ def _texts(content: bytes, file: str) -> dict[str, str]:
 
 
 def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: Image, file: str, place: str) -> str:
-    """The text with byte offsets for labels, and with addresses for functions and variables."""
+    """Return the text with byte offsets for labels, and with addresses for functions and variables."""
 
     def value(match: re.Match[str]) -> str:
         target, half, symbol, function, label = match.groups()
@@ -245,13 +246,13 @@ def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: 
 
 @lru_cache(maxsize=65536)
 def _with_bits(operands: tuple[str, ...], immediate: bytes) -> tuple[str, ...]:
-    """A QNAN written out: nvdisasm gives that name to several bit patterns, the high word of -inf among them."""
+    """Replace QNAN by its bits: nvdisasm prints that name for several bit patterns, such as the high word of -inf."""
     bits = f"{int.from_bytes(immediate, 'little'):#x}"
     return tuple(bits if operand in ("+QNAN", "-QNAN", "QNAN") else operand for operand in operands)
 
 
 def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
-    """Guard, opcode and operands of an instruction's text."""
+    """Split an instruction's text into guard, opcode and operands."""
     match = _TEXT.match(_ANNOTATION.sub("", instruction))
     if match is None:
         return "", instruction, ()
@@ -263,7 +264,7 @@ def _parts(instruction: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _check_known(code: tuple[Instruction, ...], image: Image, file: str) -> None:
-    """Refuse instructions and control words that the model does not know: each once, where it first stands."""
+    """Refuse unknown instructions and control words: each once, at its first occurrence."""
     problems: dict[str, Problem] = {}
     for instruction in code:
         word = instruction.control

@@ -1,4 +1,4 @@
-"""Loads kernels as the driver does: a fat binary, a cubin or PTX becomes a cubin for one compute capability.
+"""Load kernels as the driver does: a fat binary, a cubin or PTX becomes a cubin for one compute capability.
 
 cubin = load_image(content, "a.out", (9, 0))
 """
@@ -21,22 +21,22 @@ _TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([af]?)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class LoadedImage:
-    """The code that an image has for a GPU. `ptx_version`: the compute capability times ten that its PTX is for."""
+    """The code that an image has for a GPU. `ptx_version`: ten times the compute capability of its PTX."""
 
     cubin: Cubin
     ptx_version: int
 
 
 class NoImageError(GpuemuError):
-    """Code for other GPUs only: cudaErrorNoKernelImageForDevice."""
+    """The image has only code for other GPUs: cudaErrorNoKernelImageForDevice."""
 
 
 def load_image(content: bytes, file: str, capability: tuple[int, int]) -> LoadedImage:
-    """The cubin of an image for a GPU of this compute capability; `file` is what messages call it.
+    """Return the cubin of an image for a GPU of this compute capability; messages call the image `file`.
 
-    A fat binary's entry is chosen by `choose`. Where its first container has none, as in a program that was compiled
-    with -rdc=true for PTX only, the relocatable entries of the containers behind it are linked.
-    Raises NoImageError where no entry runs on such a GPU, and GpuemuError.
+    `choose` selects a fat binary's entry. If its first container has none, as in a program compiled with -rdc=true for
+    PTX only, the relocatable entries of the other containers are linked. Raises NoImageError if no entry runs on such a
+    GPU, and GpuemuError.
     """
     if content.startswith(MAGIC):
         first, *others = read_containers(content, file)

@@ -1,8 +1,8 @@
-"""What was compiled is kept by what went into it, so that a source compiles once.
+"""Keep compiled code by its inputs, so that a source is compiled only once.
 
-What the compiler reads tells a compilation from all others: for nvcc the preprocessed text, for NVRTC the source with
-all that its includes may name. With the name of the source, the flags, the architecture and the version of the
-compiler it makes the key. Where it cannot be told what would be read, nothing is kept.
+The input of the compiler identifies a compilation: for nvcc the preprocessed text, for NVRTC the source with all files
+that its includes may name. The key also contains the name of the source, the flags, the architecture and the version of
+the compiler. If the inputs cannot be determined, nothing is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuemu.base import cache
 from gpuemu.base.reading import read_whole
 
 MOST_BYTES = 1 << 28
-"""Of all that is kept, the last used stay."""
+"""Maximum size of all kept code; the most recently used stays."""
 _INCLUDE = re.compile(rb"(?:^[ \t]*#[ \t]*include(?:_next)?|__has_include)\b[ \t(]*([^\r\n]*)", re.MULTILINE)
 _NAMED = re.compile(rb'"([^"]+)"|<([^>]+)>')
 _CHANGING = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__|\?\?=|%:|#embed|\\\r?\n[ \t]*include\b|#[ \t]*\\|#[ \t]*/\*")
@@ -25,16 +25,16 @@ _ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 
 
 def place_of(told: Sequence[object], flags: Sequence[str], text: bytes | None) -> Path | None:
-    """Where the cubin of a compilation is kept; None for one that reads what is not known."""
+    """Return the path that keeps the cubin of a compilation, or None if its inputs are not all known."""
     words = (word for flag in flags for word in (flag, *re.split("[=,]", flag)) if word)
     if text is None or any(os.path.lexists(word) or word.startswith("@") for word in words):
-        return None  # a flag that names a file may have it read
+        return None  # a flag that names a file may make the compiler read it
     given = repr((*told, *flags, os.getcwd(), *map(os.environ.get, _ENVIRONMENT))).encode("utf-8", "backslashreplace")
     return cache.cache_folder() / "cubins" / hashlib.sha256(hashlib.sha256(given).digest() + text).hexdigest()[:32]
 
 
 def kept(place: Path | None) -> bytes | None:
-    """The cubin that is kept there, if there is one and it is as it was."""
+    """Return the cubin that is kept there, if it exists and is undamaged."""
     return None if place is None else cache.kept_file(place)
 
 
@@ -45,10 +45,10 @@ def keep(place: Path | None, cubin: bytes) -> None:
 
 
 def all_read(source: bytes, folder: Path, folders: Sequence[Path]) -> bytes | None:
-    """A source with each file that its includes may name, whether it is there or not, and what that includes.
+    """Return a digest of a source and of all files that its includes may name, whether they exist or not, recursively.
 
-    `folder` has the source, `folders` are searched behind it; what lies in none is the compiler's own. None where a
-    name is the work of a macro.
+    `folder` has the source, and `folders` are searched after it. Files in none of them belong to the compiler. Returns
+    None if a macro gives the name of an include.
     """
     told = hashlib.sha256(source)
     todo, seen = [(source, folder)], set[Path]()
@@ -78,7 +78,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _names(text: bytes) -> Iterator[str | None]:
-    """What a text includes, or asks for; None for what a macro names."""
+    """Yield the names that a text includes or tests for; None for a name that a macro gives."""
     for match in _INCLUDE.finditer(text):
         named = _NAMED.match(match[1])
         yield None if named is None else os.fsdecode(named[1] or named[2])

@@ -1,8 +1,8 @@
-"""nvcc, the compiler driver, which hands each step to a shell: names and definitions never stand in its command line.
+"""Run nvcc, the compiler driver. It passes each step to a shell, so its command line has no names or definitions.
 
-A source is compiled under a name of ours in a folder of ours, with a `#line` that says its own. Definitions and folders
-of includes stand in a file of arguments that the host compiler reads by itself. Flags go to nvcc as they are, but for
-those with characters that a shell would act on: these are refused.
+gpuemu compiles a source under a fixed name in its own folder, with a `#line` that gives the real name. Definitions and
+include folders are in an argument file that the host compiler reads directly. Flags are passed to nvcc unchanged, but
+flags with characters that a shell would interpret are refused.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Compilation:
-    """A source in a folder of ours, ready to be compiled; see `prepared`."""
+    """A source in a folder of gpuemu, ready to be compiled; see `prepared`."""
 
     def __init__(self, folder: Path, nvcc: str, file: str, flags: Sequence[str]):
         self._folder, self._file = folder, file
         self._nvcc, self._flags = nvcc, flags
 
     def compiled(self, run: Run) -> tuple[str, bytes | None]:
-        """What nvcc says, and the cubin where it compiles. Raises GpuemuError for flags with which it does not."""
+        """Return nvcc's messages, and the cubin if it compiles. Raises GpuemuError for flags that produce no code."""
         done, content = self._run(run, "-cubin", CUBIN)
         if done.returncode == 0 and not content.startswith(ELF):
             raise no_code("nvcc", self._file, self._flags)
@@ -44,18 +44,18 @@ class Compilation:
         return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 else None
 
     def linked(self, run: Run) -> tuple[str, bytes | None]:
-        """What nvcc says, and the program where it compiles and links."""
+        """Return nvcc's messages, and the program if it compiles and links."""
         done, content = self._run(run, "-link", PROGRAM)
         log = (done.stderr + done.stdout).replace(str(self._folder / SOURCE), self._file)
         return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 and content else None
 
     def preprocessed(self, run: Run) -> bytes | None:
-        """All that the compiler proper would read, whatever our folder is called; None where that fails."""
+        """Return everything that the compiler proper would read, whatever the folder's name; None if that fails."""
         done, content = self._run(run, "-E", PREPROCESSED)
         return content.replace(os.fsencode(self._folder), b"") if done.returncode == 0 and content else None
 
     def _run(self, run: Run, step: str, target: str) -> tuple[CompletedProcess[str], bytes]:
-        """A step of nvcc, and what it wrote, b"" for nothing."""
+        """Run a step of nvcc; return its result and its output file, or b"" if there is none."""
         source, arguments, output = (str(self._folder / name) for name in (SOURCE, ARGUMENTS, target))
         done = run([self._nvcc, step, *self._flags, "-Xcompiler", f"@{arguments}", "-o", output, source])
         try:
@@ -66,7 +66,7 @@ class Compilation:
 
 @contextmanager
 def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[str]) -> Iterator[Compilation]:
-    """The compilation of a source, called `file` in messages and line tables. Raises GpuemuError for its options."""
+    """Prepare the compilation of a source; `file` is its name in messages. Raises GpuemuError for bad options."""
     given = sorted_options(options)
     for flag in given.flags:
         if found := _OF_A_SHELL.search(flag):
@@ -79,7 +79,7 @@ def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[s
             raise GpuemuError.one("TMPDIR", None, "", f"'{shown_in_a_line(str(folder))}'", right)
         body = source.removeprefix(_BYTE_ORDER_MARK)
         (folder / SOURCE).write_bytes(b'#line 1 "' + name_of_a_line(file).encode() + b'"\n' + body)
-        beside = os.path.dirname(file) or str(Path.cwd())  # with "." the line table would have "./" in it
+        beside = os.path.dirname(file) or str(Path.cwd())  # with ".", the line table would contain "./"
         words = ["-iquote", beside]
         words += [word for text in given.folders for word in ("-I", text)] + [f"-D{text}" for text in given.definitions]
         lines = (b'"' + _quoted(os.fsencode(word)) + b'"\n' for word in words)
@@ -88,5 +88,5 @@ def prepared(nvcc: str, source: bytes, file: str, arch: str, options: Sequence[s
 
 
 def _quoted(text: bytes) -> bytes:
-    """Within double quotes, for C and for a file of arguments."""
+    """Escape text for double quotes, in C and in an argument file."""
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')

@@ -1,7 +1,7 @@
-"""NVRTC, the compiler that is a library: CUDA C++ to a cubin with nothing but pip wheels.
+"""Run NVRTC, the compiler library: it compiles CUDA C++ to a cubin and needs only pip wheels.
 
-It takes device code, brings no standard headers and looks for none, so that the ones kernels like to include
-stand here in terms of libcu++, whose wheel is a dependency of gpuemu, as the CUDA headers are.
+NVRTC compiles device code, and neither has nor searches for standard headers. Therefore this module defines the headers
+that kernels commonly include, based on libcu++. Its wheel and the CUDA headers are dependencies of gpuemu.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuemu.base.shown import name_of_a_line
 from gpuemu.sass.tools.options import ELF, no_code
 
 _LIBRARY = "nvidia-cuda-nvrtc"
-_HEADERS = {  # a file by which to know the folder, and the wheel that brings it
+_HEADERS = {  # a file that identifies the folder, and its wheel
     "cuda_fp16.h": "nvidia-cuda-runtime",
     "crt/mma.h": "nvidia-cuda-crt",
     "cuda/std/cstdint": "nvidia-cuda-cccl",
@@ -37,7 +37,7 @@ _SHIM = (
 SHIMS = {
     **{name: _SHIM.format(name) for name in _STD.split()},
     **{f"{name}.h": _SHIM.format(f"c{name}") for name in _C_NAMES},
-    # What these bring to device code is built in, but for the macros, and for names that nvcc has of its own accord.
+    # Their device functions are built in, except for the macros and for names that nvcc defines itself.
     "math.h": """
 #pragma once
 #include <cuda_runtime.h>
@@ -61,7 +61,7 @@ typedef unsigned long ulong;
     # printf and assert are built in.
     **dict.fromkeys(("stdio.h", "cstdio", "assert.h", "cassert"), "#pragma once\n"),
 }
-"""Standard headers by name, as handed to the compiler."""
+"""Standard headers by name, as they are passed to the compiler."""
 
 
 @lru_cache
@@ -74,7 +74,7 @@ def _library() -> ctypes.CDLL:
 
 @lru_cache
 def include_folders() -> tuple[Path, ...]:
-    """The folders with the CUDA and libcu++ headers; raises GpuemuError where a wheel is missing."""
+    """Return the folders with the CUDA and libcu++ headers; raises GpuemuError if a wheel is missing."""
     folders = []
     for header, wheel in _HEADERS.items():
         parts = tuple(header.split("/"))
@@ -88,15 +88,15 @@ def include_folders() -> tuple[Path, ...]:
 
 
 def version() -> str:
-    """For example "NVRTC 13.0"."""
+    """Return a version such as "NVRTC 13.0"."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"NVRTC {major.value}.{minor.value}"
 
 
 def headers() -> tuple[str, ...]:
-    """The headers and the compiler by their versions, with what stands here."""
-    folders = include_folders()  # first, since it says which wheel is missing
+    """Return the versions of the headers and the compiler, with the headers defined here."""
+    folders = include_folders()  # first, because it reports a missing wheel
     wheels = (_LIBRARY, *_HEADERS.values())
     shims = hashlib.sha256(repr(sorted(SHIMS.items())).encode()).hexdigest()
     return (*(f"{wheel} {importlib.metadata.version(wheel)}" for wheel in wheels), *map(str, folders), shims)
@@ -105,10 +105,10 @@ def headers() -> tuple[str, ...]:
 def compile_source(
     source: bytes, file: str, arch: str, options: Sequence[str] = (), instance: str = ""
 ) -> tuple[str, bytes | None]:
-    """The compiler's log and the cubin, or None in its place where the log holds errors.
+    """Return the compiler's log and the cubin, or None instead if the log has errors.
 
-    `instance`: a kernel of a template that is to be instantiated, "" for none but those that the source instantiates.
-    `file` is the source's name in messages and line tables; its folder is searched for includes.
+    `instance`: a kernel template to instantiate, or "" for only those that the source instantiates. `file` is the
+    source's name in messages and line tables; its folder is searched for includes.
     """
     library = _library()
     flags = [f"--gpu-architecture={arch}", "-lineinfo", "--pre-include=math.h"]  # as nvcc does
@@ -116,7 +116,7 @@ def compile_source(
     flags += options
     if any("\0" in flag for flag in flags):
         raise GpuemuError.one(file, None, "", "a flag contains a null character", "Remove it")
-    name = name_of_a_line(f"./{file}" if file.startswith("-") else file).encode()  # which it takes for an option
+    name = name_of_a_line(f"./{file}" if file.startswith("-") else file).encode()  # or NVRTC reads it as an option
     program = ctypes.c_void_p()
     names = (ctypes.c_char_p * len(SHIMS))(*(name.encode() for name in SHIMS))
     texts = (ctypes.c_char_p * len(SHIMS))(*(text.encode() for text in SHIMS.values()))

@@ -1,4 +1,4 @@
-"""What a compiler is told beside the source: `-D`, `-I` and flags, told apart and checked before any compiler runs."""
+"""Options of a compiler beside the source: `-D`, `-I` and flags, separated and checked before any compiler runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFINITION = re.compile(r"[A-Za-z_]\w*(\([\w\s,.]*\))?(=[^\0\r\n]*)?", re.ASCII
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a compilation by their kinds: `-D`, `-I`, and all other flags."""
+    """The options of a compilation by kind: `-D`, `-I`, and all other flags."""
 
     definitions: tuple[str, ...]
     folders: tuple[str, ...]
@@ -23,7 +23,7 @@ class Options:
 
 
 def sorted_options(options: Sequence[str]) -> Options:
-    """The options by their kinds. Raises GpuemuError for a definition or a folder that is none."""
+    """Sort the options by kind. Raises GpuemuError for an invalid definition or folder."""
     names = {"-D": "-D", "--define-macro": "-D", "-I": "-I", "--include-path": "-I"}
     found: dict[str, list[str]] = {"-D": [], "-I": [], "": []}
     rest = iter(options)
@@ -52,6 +52,6 @@ def sorted_options(options: Sequence[str]) -> Options:
 
 
 def no_code(compiler: str, file: str, flags: Sequence[str]) -> GpuemuError:
-    """The error where a compiler ended well and wrote nothing, as with --help."""
+    """Return the error for a compiler that succeeded but wrote nothing, as with --help."""
     found = f"{compiler} wrote no machine code with the flags {shown_in_a_line(' '.join(flags))}"
     return GpuemuError.one(file, None, "", found, "Use flags with which it compiles")

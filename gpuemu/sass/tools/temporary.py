@@ -1,4 +1,4 @@
-"""The temporary folder that compilers and the disassembler work in, and the sentence where it has no room left."""
+"""The temporary folder of compilers and the disassembler, and the error if it is full."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpuemu.base.errors import GpuemuError
 _NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _WORDS = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
 _LITTLE_BYTES = 1 << 24
-"""A compilation takes a few MiB. nvcc removes its files before anybody can look how full the folder was."""
+"""A compilation needs a few MiB. nvcc removes its files before anyone could measure how full the folder was."""
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder of our own that is removed afterwards. Raises GpuemuError where it, or a file in it, finds no room."""
+    """Yield a private folder that is removed afterwards. Raises GpuemuError if it, or a file in it, finds no space."""
     try:
         place = tempfile.gettempdir()
     except FileNotFoundError:
@@ -36,11 +36,11 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def full_folder(log: str, suspected: bool) -> GpuemuError | None:
-    """The error of a tool that failed for want of room, as its words say; None where it failed for another reason.
+    """Return the error of a tool that failed because a folder is full, as its message says; None for another reason.
 
-    `suspected`: its words say nothing, and a folder with little room is taken to be the reason.
+    `suspected`: its message gives no reason, and a folder with little space is assumed to be the reason.
     """
-    place = os.environ.get("TMPDIR") or tempfile.gettempdir()  # that of the tool: Python turns to another one
+    place = os.environ.get("TMPDIR") or tempfile.gettempdir()  # the tool's own; Python may use another
     little = suspected and Path(place).is_dir() and shutil.disk_usage(place).free < _LITTLE_BYTES
     return _full(place) if little or _WORDS.search(log) else None
 

@@ -1,9 +1,9 @@
-"""The vendor's tools behind this front end: a CUDA compiler and the disassembler, from wheels or a toolkit.
+"""NVIDIA's tools that gpuemu runs: a CUDA compiler and the disassembler, from wheels or a toolkit.
 
-    cubin = compile_cuda("kernel.cu", "sm_89")      # nvcc where it is on the PATH, NVRTC's wheel otherwise
+    cubin = compile_cuda("kernel.cu", "sm_89")      # nvcc if it is on the PATH, otherwise NVRTC's wheel
     text = run_nvdisasm(cubin, "kernel.cu")
 
-Neither needs a GPU. They are dependencies of gpuemu where NVIDIA has wheels: on Linux with glibc and on Windows.
+Neither needs a GPU. They are dependencies of gpuemu on systems with NVIDIA wheels: Linux with glibc, and Windows.
 Version 13 of each reads and writes code for sm_75 and later.
 """
 
@@ -28,7 +28,7 @@ from gpuemu.sass.tools.temporary import full_folder, temporary_folder
 CompilerChoice = Literal["auto", "nvcc", "nvrtc"]
 
 DISASSEMBLY_S, COMPILATION_S = 120, 1200
-"""Seconds after which a tool is taken to be caught in a loop, as nvdisasm is by some damaged cubins."""
+"""Seconds after which a tool is assumed to loop endlessly, as nvdisasm does for some damaged cubins."""
 
 _ARCH = re.compile(r"sm_\d+[af]?$")
 _RELEASE = re.compile(r"release ([\d.]+), (V[\d.]+)")
@@ -46,9 +46,9 @@ _TOOL_ERROR = re.compile(r"^\w+ +(?:error|fatal) *:")
 
 @lru_cache
 def find_nvdisasm() -> str:
-    """The disassembler: from its wheel, whose version pyproject.toml bounds, or else from the PATH.
+    """Return the disassembler from its wheel, whose version pyproject.toml bounds, or else from the PATH.
 
-    Raises GpuemuError where there is none.
+    Raises GpuemuError if there is none.
     """
     for file in wheel_files("nvidia-cuda-nvdisasm"):
         if file.stem == "nvdisasm" and file.parent.name == "bin" and file.is_file():
@@ -60,12 +60,12 @@ def find_nvdisasm() -> str:
 
 
 def find_nvcc() -> str | None:
-    """The compiler driver on the PATH, or None."""
+    """Return the compiler driver on the PATH, or None."""
     return shutil.which("nvcc")
 
 
 def _run(command: Sequence[str], file: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """What a tool says of `file`. Raises GpuemuError if it has not ended after so many seconds."""
+    """Run a tool on `file`. Raises GpuemuError if it does not end within this number of seconds."""
     try:
         return subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, timeout=seconds
@@ -77,9 +77,9 @@ def _run(command: Sequence[str], file: str, seconds: float) -> subprocess.Comple
 
 
 def run_nvdisasm(cubin: bytes, file: str) -> str:
-    """The disassembly of every function of a cubin; `file` names it in messages.
+    """Return the disassembly of every function of a cubin; messages call it `file`.
 
-    Data-flow analysis is off: it only guesses targets that the cubin's own tables give.
+    Data-flow analysis is off, because it only guesses targets that the cubin's own tables give.
     """
     nvdisasm = find_nvdisasm()
     with temporary_folder() as folder:
@@ -102,7 +102,7 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
 
 
 def choose_compiler(compiler: CompilerChoice = "auto") -> Literal["nvcc", "nvrtc"]:
-    """The compiler that `compile_cuda` runs: for "auto" nvcc where it is on the PATH, NVRTC otherwise."""
+    """Return the compiler that `compile_cuda` runs: for "auto", nvcc if it is on the PATH, otherwise NVRTC."""
     if compiler not in get_args(CompilerChoice):
         raise GpuemuError.one("compiler", None, "", f"'{compiler}'", "expected auto, nvcc or nvrtc")
     if compiler == "auto":
@@ -111,7 +111,7 @@ def choose_compiler(compiler: CompilerChoice = "auto") -> Literal["nvcc", "nvrtc
 
 
 def compiler_version(compiler: CompilerChoice = "auto") -> str:
-    """For example "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
+    """Return a version such as "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
     if choose_compiler(compiler) == "nvrtc":
         return nvrtc.version()
     done = _run([_nvcc(), "--version"], "nvcc", DISASSEMBLY_S)
@@ -120,18 +120,17 @@ def compiler_version(compiler: CompilerChoice = "auto") -> str:
 
 
 OF_AN_INSTANCE = ("--kernel", "__nv_name_map")
-"""Where nvcc and NVRTC say that errors are that an instance has, and not its source."""
+"""File names that nvcc and NVRTC report for errors in an instance, as opposed to its source."""
 
 
 def compile_cuda(
     path: str | Path, arch: str, compiler: CompilerChoice = "auto", options: Sequence[str] = (), instance: str = ""
 ) -> bytes:
-    """The cubin of a CUDA C++ source for an architecture such as "sm_89", with line information.
+    """Return the cubin of a CUDA C++ source for an architecture such as "sm_89", with line information.
 
-    `instance`: a kernel that the source has as a template, such as "gemm<128, 8>", and that is to be instantiated.
-    `options` go to the compiler (`-I`, `-D`, `--use_fast_math`); neither they nor a file's name reach a shell.
-    NVRTC compiles device code only: a source with host code needs nvcc. Raises GpuemuError with the compiler's
-    errors, by file and line.
+    `instance`: a kernel template of the source to instantiate, such as "gemm<128, 8>". `options` are passed to the
+    compiler (`-I`, `-D`, `--use_fast_math`); neither they nor a file's name reach a shell. NVRTC compiles only device
+    code: a source with host code needs nvcc. Raises GpuemuError with the compiler's errors, by file and line.
     """
     chosen = choose_compiler(compiler)
     file = str(path)
@@ -147,9 +146,9 @@ def compile_cuda(
 
 
 def build_program(path: str | Path, arch: str, options: Sequence[str] = ()) -> bytes:
-    """The program of a CUDA C++ source with a main function, built by nvcc for an architecture such as "sm_89".
+    """Return the program of a CUDA C++ source with a main function, built by nvcc for an architecture such as "sm_89".
 
-    `options` are as for `compile_cuda`. Raises GpuemuError where there is no nvcc, and with the compiler's errors.
+    `options` are as for `compile_cuda`. Raises GpuemuError without nvcc, and with the compiler's errors.
     """
     file = str(path)
     source = _read(path, "Give a CUDA source")
@@ -165,12 +164,12 @@ def build_program(path: str | Path, arch: str, options: Sequence[str] = ()) -> b
 
 
 def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str], instance: str) -> tuple[str, bytes | None]:
-    """What nvcc says, and the cubin that is kept or that it makes."""
+    """Return nvcc's messages, and the kept or new cubin."""
 
     def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return _run(command, file, COMPILATION_S)
 
-    if instance:  # what has its address taken is instantiated
+    if instance:  # taking its address instantiates it
         source += f'\n#line 1 "{OF_AN_INSTANCE[0]}"\nstatic const auto gpuemu_instance = &{instance};\n'.encode()
     with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
         told = (compiler_version("nvcc"), find_nvcc(), file, arch)
@@ -185,7 +184,7 @@ def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str], inst
 
 
 def _with_nvrtc(source: bytes, file: str, arch: str, options: Sequence[str], instance: str) -> tuple[str, bytes | None]:
-    """What NVRTC says, and the cubin that is kept or that it makes."""
+    """Return NVRTC's messages, and the kept or new cubin."""
     given = sorted_options(options)
     read = kept_cubins.all_read(source, Path(file).parent, [Path(folder) for folder in given.folders])
     told = (nvrtc.version(), nvrtc.headers(), file, arch, instance, *given.folders, *given.definitions)
@@ -200,15 +199,15 @@ def _with_nvrtc(source: bytes, file: str, arch: str, options: Sequence[str], ins
 
 
 def assemble_ptx(path: str | Path, arch: str, options: Sequence[str] = ()) -> bytes:
-    """The cubin of a PTX file for an architecture such as "sm_89", by ptxas on the PATH.
+    """Return the cubin of a PTX file for an architecture such as "sm_89", assembled by ptxas on the PATH.
 
-    Raises GpuemuError where there is none, and with the assembler's errors.
+    Raises GpuemuError without ptxas, and with the assembler's errors.
     """
     return assembled(_read(path, "Give the path of a PTX file"), str(path), arch, ("-lineinfo", *options))
 
 
 def assembled(ptx: bytes, file: str, arch: str, options: Sequence[str] = ()) -> bytes:
-    """The cubin of PTX text, called `file` in messages; see `assemble_ptx`. It is kept for the next time."""
+    """Return the cubin of PTX text, called `file` in messages, and keep it for the next time; see `assemble_ptx`."""
     ptxas = shutil.which("ptxas")
     if ptxas is None:
         right = "Put ptxas of the CUDA toolkit on the PATH, or give the .cubin that it makes: ptxas -arch=sm_89 k.ptx"
@@ -231,7 +230,7 @@ def assembled(ptx: bytes, file: str, arch: str, options: Sequence[str] = ()) -> 
 
 
 def linked(objects: Sequence[bytes], file: str, arch: str) -> bytes:
-    """One cubin of several relocatable ones (`nvcc -rdc=true`), by nvlink on the PATH. Raises GpuemuError."""
+    """Link several relocatable cubins (`nvcc -rdc=true`) to one by nvlink on the PATH. Raises GpuemuError."""
     nvlink = shutil.which("nvlink")
     if nvlink is None:
         raise missing(
@@ -249,7 +248,7 @@ def linked(objects: Sequence[bytes], file: str, arch: str) -> bytes:
 
 
 def _file_version(path: str) -> tuple[int, int]:
-    """Tells a tool from the one that is installed in its place later."""
+    """Identify a tool, so that its later replacement is recognized."""
     status = Path(path).resolve().stat()
     return status.st_size, status.st_mtime_ns
 
@@ -270,11 +269,11 @@ def _nvcc() -> str:
 
 
 def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError:
-    """The compiler's own sentences: the errors in the source, or those in its PTX, or whatever it says."""
+    """Return the compiler's own messages: the errors in the source or in its PTX, or any other output."""
     right = f"Reported by {compiler} for {arch}"
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     errors = [match for line in lines if (match := _ERROR.match(line) or _PREPROCESSOR_ERROR.match(line))]
-    ptx: dict[str, list[str]] = {}  # one lack has a line for each instruction that feels it
+    ptx: dict[str, list[str]] = {}  # one missing feature has a line for each instruction that needs it
     for line in lines:
         if e := _PTX_ERROR.match(line):
             ptx.setdefault(e["found"], []).append(e["line"])
@@ -290,7 +289,7 @@ def _compile_error(log: str, file: str, arch: str, compiler: str) -> GpuemuError
 
 
 def _source_problems(errors: Sequence[re.Match[str]], file: str, compiler: str, right: str) -> Iterator[Problem]:
-    """A problem for each error, by the first line that has it; the last counts those that are too many to read."""
+    """Yield a problem for each error, at its first line; the last one counts the errors that are too many to list."""
     words = f"Reported by {compiler}"
     empty = "if only host code uses it, with a folder that has an empty file of that name"
     places: dict[tuple[str, str], list[int]] = {}
@@ -312,11 +311,13 @@ def _source_problems(errors: Sequence[re.Match[str]], file: str, compiler: str, 
         else:
             yield Problem(where, at[0], "", found.removeprefix("error: ") + more, right)
     if len(places) > _MOST_ERRORS:
-        yield Problem(file, None, "", f"{len(places) - _MOST_ERRORS} more errors", "Those above often cause the rest")
+        yield Problem(
+            file, None, "", f"{len(places) - _MOST_ERRORS} more errors", "The errors above often cause the rest"
+        )
 
 
 def _ptx_problems(file: str, errors: Mapping[str, list[str]], arch: str, right: str) -> Iterator[Problem]:
-    """A problem for each error, by the lines of PTX that have it; one for all that the architecture is too old for."""
+    """Yield a problem for each error, by its PTX lines, and one for all features that need a newer architecture."""
     lacks = {found: needed for found in errors if (needed := _NEEDS.match(found))}
     if lacks:
         newest = max((needed["arch"] for needed in lacks.values()), key=lambda name: int(name[3:].rstrip("af")))

@@ -1,9 +1,9 @@
 """Write a trace in the format of Accel-Sim's tracer, plain or .xz; the module `form` describes the format.
 
-The same trace gives the same bytes. The format has no room for control words, guards, immediates, and registers other
-than general ones, which are lost. A trace does not know the mask of an instruction that accesses no memory, which is
-written as all threads of the warp. A trace may not know where an asynchronous copy reads, and then that is made up;
-`made_up` reports it.
+Equal traces give equal bytes. The format has no room for control words, guards, immediates, and registers other than
+general ones, which are lost. A trace does not know the mask of an instruction that accesses no memory, which is written
+as all threads of the warp. A trace may not know where an asynchronous copy reads, and then that is made up; `made_up`
+reports it.
 """
 
 from __future__ import annotations
