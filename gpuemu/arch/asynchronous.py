@@ -8,65 +8,63 @@ from gpuemu.arch.schema import Part, cycles, rate, whole
 class Fence(Part):
     """Memory fences."""
 
-    cta_cycles: int = cycles("MEMBAR of the CTA: issue to its end")
-    cta_interval_cycles: int = cycles("from one of the CTA to the next, of all warps", low=0)
-    gpu_cycles: int = cycles("MEMBAR of the GPU or the system: begin of its round to its end")
-    gather_cycles: int = cycles("from the first of a round on, others join it", low=0)
-    round_cycles: int = cycles("from one round to the next, at least", low=0)
-    async_cycles: int = cycles("FENCE.VIEW.ASYNC that finds all stores of its warp done")
-    stores_cycles: int = cycles("the end of the last of those to the end of one that waits for it", low=0)
+    cta_cycles: int = cycles("MEMBAR of the CTA: issue to end")
+    cta_interval_cycles: int = cycles("interval between MEMBARs of the CTA, of all warps", low=0)
+    gpu_cycles: int = cycles("MEMBAR of the GPU or the system: start of its round to its end")
+    gather_cycles: int = cycles("time after the first of a round in which others join it", low=0)
+    round_cycles: int = cycles("minimum interval between rounds", low=0)
+    async_cycles: int = cycles("FENCE.VIEW.ASYNC if all stores of its warp are complete")
+    stores_cycles: int = cycles("end of the last store to the end of a FENCE.VIEW.ASYNC that waits for it", low=0)
 
 
 class Mbarrier(Part):
     """Operations on mbarriers (SYNCS)."""
 
-    arrive_cycles: int = cycles("issue to the moment at which the mbarrier has it")
-    test_cycles: int = cycles("a test of a phase that is over: issue to the issue of a dependent instruction")
-    wake_cycles: int = cycles("the end of a phase to the issue of what waits for it")
-    initialise_cycles: int = cycles("the first operation on it: issue to its end")
+    arrive_cycles: int = cycles("issue to arrival at the mbarrier")
+    test_cycles: int = cycles("test of a complete phase: issue to dependent issue")
+    wake_cycles: int = cycles("end of a phase to the issue of an instruction that waits for it")
+    initialise_cycles: int = cycles("first operation on an mbarrier: issue to end")
     source_release_cycles: int = cycles("issue to release of the source registers")
 
 
 class Cluster(Part):
     """Effects between CTAs of a cluster, which run on SMs of one GPC."""
 
-    latency_cycles: int = cycles("a load of another CTA's shared memory: issue to the issue of a dependent instruction")
-    arrive_cycles: int = cycles(
-        "issue to the moment at which another CTA's mbarrier has an arrival, or a store's bytes"
-    )
-    acknowledge_cycles: int = cycles("CGAERRBAR, behind the end of MEMBAR", low=0)
-    barrier_cycles: int = cycles("what the cluster's barrier takes beyond that of a CTA", low=0)
-    load_line_cycles: int = cycles("128 bytes of a load keep the way between SMs for", low=0)
-    store_line_cycles: int = cycles("128 bytes of a store keep it for", low=0)
+    latency_cycles: int = cycles("load of another CTA's shared memory: issue to dependent issue")
+    arrive_cycles: int = cycles("issue to an arrival, or a store's bytes, at another CTA's mbarrier")
+    acknowledge_cycles: int = cycles("CGAERRBAR, after the end of MEMBAR", low=0)
+    barrier_cycles: int = cycles("additional time of the cluster's barrier over a CTA's", low=0)
+    load_line_cycles: int = cycles("time for which 128 bytes of a load occupy the path between SMs", low=0)
+    store_line_cycles: int = cycles("time for which 128 bytes of a store occupy it", low=0)
 
 
 class Registers(Part):
     """Registers that warps transfer (USETMAXREG)."""
 
-    give_cycles: int = cycles("the warp that gives some up stands for", low=0)
-    take_cycles: int = cycles("asking for more: issue to the issue of a dependent instruction")
+    give_cycles: int = cycles("time for which a warp that releases registers waits", low=0)
+    take_cycles: int = cycles("request for registers: issue to dependent issue")
 
 
 class Sleep(Part):
     """Warps that sleep (NANOSLEEP)."""
 
-    cycles: int = cycles("what it takes at least")
-    least_nanoseconds: int = whole("who asks for fewer does not sleep", 1, 1 << 30, "nanoseconds")
-    most_nanoseconds: int = whole("longest turn", 1, 1 << 30, "nanoseconds")
+    cycles: int = cycles("minimum time")
+    least_nanoseconds: int = whole("shortest request that sleeps", 1, 1 << 30, "nanoseconds")
+    most_nanoseconds: int = whole("longest sleep", 1, 1 << 30, "nanoseconds")
 
 
 class CopyEngine(Part):
     """The copy engine (TMA) of an SM."""
 
-    latency_cycles: int = cycles("issue of a copy to its turn when nothing waits")
+    latency_cycles: int = cycles("issue of a copy to its start when nothing waits")
     source_release_cycles: int = cycles("issue to release of its source registers")
-    tensor_release_cycles: int = cycles("the same of one by a tensor map")
-    idle_release_cycles: int = cycles("the same where no lane takes part")
-    map_cycles: int = cycles("until a tensor map is there that was not used before", low=0)
-    line_cycles: int = cycles("asking for a line of global memory, or what of it a row of a box has", low=1)
-    load_bytes_per_cycle: float = rate("of sectors of global memory", "bytes/cycle", 0.001, 1e6)
-    load_latency_cycles: int = cycles("turn of a line until it is in shared memory and its mbarrier knows")
-    store_latency_cycles: int = cycles("turn of the last bytes of a store to the moment at which they have been read")
-    least_store_cycles: int = cycles("one store takes, at least", low=0)
-    reduction_sectors: int = whole("that the path carries beside each line of a reduction", 0, 64, "sectors")
-    group_cycles: int = cycles("the end of a group of stores that have been read: issue to the fall of its counter")
+    tensor_release_cycles: int = cycles("the same for a copy by a tensor map")
+    idle_release_cycles: int = cycles("the same if no lane is active")
+    map_cycles: int = cycles("time to fetch a tensor map that was not used before", low=0)
+    line_cycles: int = cycles("request for a line of global memory, or for a box row's part of it", low=1)
+    load_bytes_per_cycle: float = rate("rate of global-memory sectors", "bytes/cycle", 0.001, 1e6)
+    load_latency_cycles: int = cycles("start of a line to its arrival in shared memory and at its mbarrier")
+    store_latency_cycles: int = cycles("start of a store's last bytes until they are read")
+    least_store_cycles: int = cycles("minimum time of a store", low=0)
+    reduction_sectors: int = whole("additional sectors on the path for each line of a reduction", 0, 64, "sectors")
+    group_cycles: int = cycles("end of a group of stores that are read: issue to the decrement of its counter")

@@ -57,30 +57,34 @@ TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d
 class Sm(Part):
     """The multiprocessor as a whole: the number of its parts, and the limits of resident warps and CTAs."""
 
-    sub_cores: int = whole("warp schedulers; warp w lives on sub-core w mod this", 1, 64, "sub-cores")
+    sub_cores: int = whole("warp schedulers; warp w is on sub-core w mod this", 1, 64, "sub-cores")
     max_warps: int = whole("warps resident at once", 1, 1024, "warps")
     max_ctas: int = whole("CTAs resident at once", 1, 1024, "CTAs")
     max_threads_per_cta: int = whole("threads a CTA may have", 32, 32768, "threads")
     registers: int = whole("32-bit registers of the register file", 1024, 1 << 24, "registers")
     max_registers_per_thread: int = whole("registers a thread may use", 16, 4096, "registers")
-    register_allocation_unit: int = whole("registers a warp is given at a time", 1, 65536, "registers")
+    register_allocation_unit: int = whole("granule of a warp's register allocation", 1, 65536, "registers")
     cta_launch_cycles: int = cycles("from the end of a CTA to the start of the one in its place")
 
 
 class Launch(Part):
     """The cost of a launch before its code runs and after it. If all values are 0, a launch costs nothing."""
 
-    overhead_cycles: int = cycles("for which the SM counts as active before the first warp and behind the last", low=0)
-    grid_nanoseconds: int = whole("a launch takes without its SMs' own, where its chip does not say", 0, 100_000, "ns")
-    warp_interval_cycles: int = cycles("from a warp's start to that of the CTA's next", low=0)
-    cta_interval_cycles: int = cycles("from the start of a CTA's first warp to that of the next CTA, at least", low=0)
-    cta_gap_cycles: int = cycles("from the start of a CTA's last warp to that of the next CTA, at least", low=0)
-    first_code_cycles: int = cycles("from a warp's start until it has its first instruction", low=0)
+    overhead_cycles: int = cycles(
+        "time for which the SM counts as active before the first warp and after the last", low=0
+    )
+    grid_nanoseconds: int = whole("launch overhead outside the SMs, if its chip has none", 0, 100_000, "ns")
+    warp_interval_cycles: int = cycles("interval between the starts of a CTA's warps", low=0)
+    cta_interval_cycles: int = cycles("minimum interval between the first warps of two CTAs", low=0)
+    cta_gap_cycles: int = cycles("minimum time from a CTA's last warp to the next CTA's first", low=0)
+    first_code_cycles: int = cycles("time from a warp's start until it has its first instruction", low=0)
     constant_line_bytes: PowerOfTwo = power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
-    constant_load_miss_cycles: int = cycles("an LDC takes longer, the SM's first of a line", low=0)
-    constant_operand_miss_cycles: int = cycles("until a constant operand is there, the SM's first of a line", low=0)
-    cold_cycles: int = cycles("as overhead_cycles, more if all caches are flushed (global_memory.first_touch)", low=0)
-    cold_sectors: int = whole("read of DRAM by any launch, beside data and code, if they are", 0, 100_000, "sectors")
+    constant_load_miss_cycles: int = cycles("additional latency of the SM's first LDC of a line", low=0)
+    constant_operand_miss_cycles: int = cycles("latency of the SM's first constant operand of a line", low=0)
+    cold_cycles: int = cycles("additional overhead_cycles if all caches are flushed (global_memory.first_touch)", low=0)
+    cold_sectors: int = whole(
+        "sectors that any launch then reads from DRAM, besides data and code", 0, 100_000, "sectors"
+    )
 
 
 class Issue(Part):
@@ -90,25 +94,29 @@ class Issue(Part):
         "which ready warp issues", "greedy_then_youngest", "greedy_then_fair", "loose_round_robin", "oldest_first"
     )
     dependences: Literal["auto", "control_words", "register_scoreboard"] = word(
-        "what makes a warp wait; auto takes control words where the trace has them",
+        "source of dependences; auto uses control words if the trace has them",
         "auto",
         "control_words",
         "register_scoreboard",
     )
-    pipe_wait_cycles: int = cycles("a warp that has waited so long for its pipe or queue has no preference")
-    tensor_wait_cycles: int = cycles("a warp whose tensor core or MUFU unit is busy for so long has no preference")
-    issue_count_bits: int = whole("of a warp's count of issues; one that is full halves all", 1, 32, "bits")
-    issue_count_delay_cycles: int = cycles("from an issue until it counts for the order of warps", low=0, high=1000)
-    taken_branch_cycles: int = cycles("from a taken branch to the warp's next issue, at least")
-    next_line_cycles: int = cycles("from a taken branch to the first issue from the line behind its target's, at least")
-    yield_cycles: int = cycles("from an issue that yields to the warp's next, at least")
+    pipe_wait_cycles: int = cycles("a warp that has waited this long for its pipe or queue has no preference")
+    tensor_wait_cycles: int = cycles("a warp whose tensor core or MUFU unit is busy for this long has no preference")
+    issue_count_bits: int = whole("bits of a warp's issue count; a full count halves all", 1, 32, "bits")
+    issue_count_delay_cycles: int = cycles("time until an issue counts for the order of warps", low=0, high=1000)
+    taken_branch_cycles: int = cycles("minimum time from a taken branch to the warp's next issue")
+    next_line_cycles: int = cycles(
+        "minimum time from a taken branch to the first issue from the line after its target's"
+    )
+    yield_cycles: int = cycles("minimum time from an issue that yields to the warp's next")
     longest_stall_cycles: int = whole("a longer stall count counts only with a yield", 1, 15, "cycles")
-    no_stall_yield_cycles: int = cycles("from an issue that yields with a stall count of 0 to the warp's next")
-    counter_seen_cycles: int = cycles("from an issue that raises a counter to its warp's first that may wait for that")
-    instruction_line_bytes: PowerOfTwo = power_of_two("a line of code, as it is fetched", 4096, "bytes", 16)
-    instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled one a cycle", 1, 64, "entries")
-    instruction_banks: int = whole("of a line of code, neighbouring instructions apart", 1, 64, "banks")
-    convergence_cycles: int = cycles("from a BSYNC to the warp's next issue, at least")
+    no_stall_yield_cycles: int = cycles("time from an issue that yields with a stall count of 0 to the warp's next")
+    counter_seen_cycles: int = cycles(
+        "time from an issue that raises a counter to the warp's first issue that may wait for it"
+    )
+    instruction_line_bytes: PowerOfTwo = power_of_two("unit of instruction fetch", 4096, "bytes", 16)
+    instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled at one per cycle", 1, 64, "entries")
+    instruction_banks: int = whole("of a line of code; neighbors are in different banks", 1, 64, "banks")
+    convergence_cycles: int = cycles("minimum time from a BSYNC to the warp's next issue")
 
 
 class Operation(Part):
@@ -134,23 +142,23 @@ class TensorOperation(Part):
 class TensorTurnaround(Part):
     """Cycles that the tensor pipe loses between two operations whose results leave it at different depths."""
 
-    f32_to_f16: int = cycles("from an f32 accumulator to an f16 one", low=0)
-    f32_to_s32: int = cycles("from an f32 accumulator to an s32 one", low=0)
-    f16_to_s32: int = cycles("from an f16 accumulator to an s32 one", low=0)
-    mma_to_fma: int = cycles("from any mma to scalar arithmetic on the tensor pipe", low=0)
+    f32_to_f16: int = cycles("loss from an f32 accumulator to an f16 one", low=0)
+    f32_to_s32: int = cycles("loss from an f32 accumulator to an s32 one", low=0)
+    f16_to_s32: int = cycles("loss from an f16 accumulator to an s32 one", low=0)
+    mma_to_fma: int = cycles("loss from any mma to scalar arithmetic on the tensor pipe", low=0)
 
 
 class TensorOperands(Part):
     """How an mma and its neighbors share the ports of the register file."""
 
-    first_read_cycles: int = cycles("from the issue of an mma to the read of A", low=0)
-    registers_per_cycle: int = whole("of a fragment that are read together", 1, 4, "registers")
-    accumulator_read_cycles: int = cycles("in which C is read, four registers; two in the latter half", low=0)
-    pause_cycles: int = cycles("between the reads of a 16 x 32 byte A and of B", low=0)
-    memory_instruction_cycles: int = cycles("an mma loses that begins where a memory instruction reads", low=0)
-    scalar_write_cycles: int = cycles("by which scalar arithmetic on the tensor pipe writes later than others")
-    float_write_cycles: int = cycles("from the end of an mma's issue interval to the write of f32 or f16 results")
-    s32_write_cycles: int = cycles("the same of s32 results")
+    first_read_cycles: int = cycles("time from the issue of an mma to the read of A", low=0)
+    registers_per_cycle: int = whole("registers of a fragment that are read together", 1, 4, "registers")
+    accumulator_read_cycles: int = cycles("time to read C of four registers; two take its second half", low=0)
+    pause_cycles: int = cycles("pause between the reads of a 16 x 32 byte A and of B", low=0)
+    memory_instruction_cycles: int = cycles("loss of an mma that starts while a memory instruction reads", low=0)
+    scalar_write_cycles: int = cycles("additional time until scalar arithmetic on the tensor pipe writes")
+    float_write_cycles: int = cycles("time from the end of an mma's issue interval to the write of f32 or f16 results")
+    s32_write_cycles: int = cycles("the same for s32 results")
     result_cycles: int = cycles("in which f32 or s32 results are written")
     f16_result_cycles: int = cycles("the same of f16 results")
     f16_free_cycles: int = cycles("of which an mma with f16 accumulators leaves one to memory instructions", low=0)
@@ -160,31 +168,31 @@ class RegisterFile(Part):
     """The registers of a sub-core, as operand fetch uses them."""
 
     banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
-    read_cycles: int = cycles("from the issue on, in which registers are read in time; no other is known", 3, 3)
-    write_cycles: int = cycles("from the issue to the write of a result, on the scale of an mma's")
-    forwarding_cycles: int = cycles("behind its issue a result still comes over the forwarding path", low=0)
-    bank_ready_cycles: int = cycles("from the end of that to its read from the bank, for one that met another", low=0)
-    across_pipes_cycles: int = cycles("a result of the ALU comes later to the FMA pipe, or the other way round", low=0)
-    wide_second_read_cycles: int = cycles("IMAD.WIDE reads its operands again so much later; 0: once", low=0)
+    read_cycles: int = cycles("cycles after the issue in which registers must be read; no other value is known", 3, 3)
+    write_cycles: int = cycles("time from the issue to the write of a result, on the scale of an mma")
+    forwarding_cycles: int = cycles("time after its issue in which a result is forwarded", low=0)
+    bank_ready_cycles: int = cycles("time from the end of forwarding to a read from the bank, after a conflict", low=0)
+    across_pipes_cycles: int = cycles("additional latency of an ALU result at the FMA pipe, or vice versa", low=0)
+    wide_second_read_cycles: int = cycles("delay of IMAD.WIDE's second operand read; 0: one read", low=0)
 
 
 class SpecialFunction(Part):
     """The queue in front of the special-function unit of a sub-core."""
 
     queue_entries: int = whole("instructions that may wait for the unit", 1, 64, "instructions")
-    queue_latency_cycles: int = cycles("issue to the end of the place in the queue when nothing waits")
-    beside_mma_cycles: int = cycles("a result comes later when an mma works beside it", low=0)
-    mma_reach_cycles: int = cycles("from the end of an mma's reads, in which it still does", low=0)
+    queue_latency_cycles: int = cycles("issue to departure from the queue when nothing waits")
+    beside_mma_cycles: int = cycles("additional latency of a result while an mma executes", low=0)
+    mma_reach_cycles: int = cycles("time after the end of an mma's reads in which it still has this effect", low=0)
 
 
 class AddressDivergence(Part):
     """The SM's unit for constants and registers that do not differ by lane: LDC, S2R, S2UR, REDUX, MATCH."""
 
     queue_entries: int = whole("instructions of a sub-core that may wait", 1, 64, "instructions")
-    queue_latency_cycles: int = cycles("issue to the way to the unit when nothing waits")
+    queue_latency_cycles: int = cycles("issue to departure for the unit when nothing waits")
     pool_entries: int = whole("instructions of all sub-cores that may wait at the unit", 1, 64, "instructions")
-    interval_cycles: int = cycles("it begins one per this many cycles")
-    source_release_cycles: int = cycles("end of the way to the unit to release of a source register")
+    interval_cycles: int = cycles("interval between the instructions that it starts")
+    source_release_cycles: int = cycles("arrival at the unit to release of a source register")
 
 
 class Warpgroup(Part):
@@ -194,11 +202,11 @@ class Warpgroup(Part):
     registers takes at least `register_interval_cycles`.
     """
 
-    queue_entries: int = whole("products of a sub-core that may wait or be at work", 1, 64, "products")
-    arrive_cycles: int = cycles("from the last warp's WARPGROUP.ARRIVE to the first product behind it")
-    first_read_cycles: int = cycles("from a product's turn until it reads and writes its accumulators", low=0)
-    register_interval_cycles: int = cycles("one with A in registers takes, at least")
-    register_early_cycles: int = cycles("it is done so much sooner than one with A in shared memory", low=0)
+    queue_entries: int = whole("products of a sub-core that may wait or execute", 1, 64, "products")
+    arrive_cycles: int = cycles("time from the last warp's WARPGROUP.ARRIVE to the first product after it")
+    first_read_cycles: int = cycles("time from a product's start until it reads and writes its accumulators", low=0)
+    register_interval_cycles: int = cycles("minimum time of a product with A in registers")
+    register_early_cycles: int = cycles("reduction of its latency compared with A in shared memory", low=0)
 
 
 class TensorNumerics(Part):
@@ -207,10 +215,10 @@ class TensorNumerics(Part):
     kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
     products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")
     products_per_block_tf32: PowerOfTwo = power_of_two("tf32 products summed at once", 64, "products")
-    kept_fraction_bits_8_bit: int = whole("as kept_fraction_bits, of products of 8-bit floats", 1, 40, "bits")
+    kept_fraction_bits_8_bit: int = whole("as kept_fraction_bits, for products of 8-bit floats", 1, 40, "bits")
     products_per_block_8_bit: PowerOfTwo = power_of_two("8-bit float products summed at once", 64, "products")
     result_fraction_bits_8_bit: int = whole("fraction bits that their f32 results have", 1, 23, "bits")
-    kept_fraction_bits_4_bit: int = whole("as kept_fraction_bits, of sums of 4-bit floats with scales", 1, 40, "bits")
+    kept_fraction_bits_4_bit: int = whole("as kept_fraction_bits, for sums of 4-bit floats with scales", 1, 40, "bits")
 
 
 class TensorCore(Part):
@@ -236,25 +244,25 @@ class Mio(Part):
     cycles_per_source_register: int = cycles("to pass one 32-lane source register, address or data")
     request_interval_cycles: int = cycles("the SM accepts one request per this many cycles")
     minimum_dispatch_interval_cycles: int = cycles("a sub-core dispatches at most once per this many cycles")
-    data_registers_per_cycle: int = whole("data of stores to shared memory, of all sub-cores", 1, 64, "registers")
+    data_registers_per_cycle: int = whole("store data to shared memory, of all sub-cores", 1, 64, "registers")
     sending_entries: int = whole("requests that have left a queue and wait to be dispatched", 0, 1, "requests")
     pool_entries: int = whole("requests of all sub-cores dispatched, not yet in the window", 1, 65536, "requests")
-    pool_release_cycles: int = cycles("from there into the window to the moment its entry may be taken again")
+    pool_release_cycles: int = cycles("time from its move to the window until its pool entry is free")
     window_entries: int = whole("requests that wait at the data stage for their turn", 1, 65536, "requests")
-    window_release_cycles: int = cycles("first wavefront to the moment its entry may be taken again", low=0)
-    store_data_registers: int = whole("of stores dispatched whose data is not yet written", 1, 65536, "registers")
-    store_data_release_cycles: int = cycles("last wavefront of a store to shared memory to that moment")
-    store_pool_wavefronts: int = whole("of stores dispatched that have not left L1", 1, 65536, "wavefronts")
-    copy_latency_cycles: int = cycles("what an asynchronous copy past L1 has behind it when it can be sent on", low=0)
+    window_release_cycles: int = cycles("first wavefront to the release of its window entry", low=0)
+    store_data_registers: int = whole("registers of dispatched stores with unwritten data", 1, 65536, "registers")
+    store_data_release_cycles: int = cycles("last wavefront of a store to shared memory until its data is written")
+    store_pool_wavefronts: int = whole("wavefronts of dispatched stores that have not left L1", 1, 65536, "wavefronts")
+    copy_latency_cycles: int = cycles("latency of an asynchronous copy past L1 until it can be forwarded", low=0)
     copy_entries: int = whole("asynchronous copies past L1 that wait without holding up others", 1, 65536, "copies")
     address_read_cycles: int = cycles("issue to the read of the first source register of a load")
-    data_read_cycles: int = cycles("what a store, an atomic or a shuffle takes longer to read its registers", low=0)
+    data_read_cycles: int = cycles("additional time of a store, an atomic or a shuffle to read its registers", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
-    store_source_release_cycles: int = cycles("the same of a 32-bit store")
-    lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to the issue of a dependent")
-    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: data stage to itself, and from one to the next")
-    lane_register_early_cycles: int = cycles("how much sooner than a load it comes to the data stage", low=0)
-    shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to the issue of a dependent instruction")
+    store_source_release_cycles: int = cycles("the same for a 32-bit store")
+    lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to dependent issue")
+    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: time in the data stage, and interval between them")
+    lane_register_early_cycles: int = cycles("how much earlier than a load it reaches the data stage", low=0)
+    shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to dependent issue")
 
 
 class Barrier(Part):
@@ -262,11 +270,13 @@ class Barrier(Part):
 
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
-    single_warp_cycles: int = cycles("what a barrier of a single warp keeps the unit for", low=0)
-    drain_cycles: int = cycles("from the last wavefront before an opening to the first behind it; 0: at once", low=0)
-    fence_ways: int = whole("on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways")
-    load_delay_cycles: int = cycles("what a load waits for an opening that comes with it and finds all passed", low=0)
-    blocks_after_cycles: int = cycles("from BAR.SYNC on, the warp still issues for so long", low=1)
+    single_warp_cycles: int = cycles("time for which a barrier of a single warp occupies the unit", low=0)
+    drain_cycles: int = cycles("time from the last wavefront before an opening to the first after it; 0: none", low=0)
+    fence_ways: int = whole(
+        "ways on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways"
+    )
+    load_delay_cycles: int = cycles("wait of a load for a simultaneous opening without pending wavefronts", low=0)
+    blocks_after_cycles: int = cycles("time after BAR.SYNC in which the warp still issues", low=1)
 
 
 def _chip_rate(about: str, unit: str) -> Any:
@@ -277,43 +287,43 @@ def _chip_rate(about: str, unit: str) -> Any:
 class Chip(Part):
     """A product with such SMs. A shared resource for which it has no value limits nothing."""
 
-    sms: int = whole("that share a grid", 1, 100_000, "SMs")
-    clock_mhz: int = whole("of the SMs, as they run when they have work: boost", 1, 100_000, "MHz")
-    base_clock_mhz: int | None = whole("that the profiler holds them at unless told not to", 1, 100_000, "MHz", True)
-    tensor_clock_mhz: int | None = whole("of the SMs while a launch uses their tensor cores", 1, 100_000, "MHz", True)
-    rates_clock_mhz: int | None = whole("of the SMs that rates per cycle hold at; null: any", 1, 100_000, "MHz", True)
-    l2_kibibytes: int | None = whole("of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
-    gpcs: int | None = whole("groups of SMs that ask L2 once for what some of them want", 1, 1000, "GPCs", True)
-    merged_requests: int | None = whole("of SMs of a GPC for the same that L2 gets as one", 1, 1000, "SMs", True)
-    merge_cycles: int | None = whole("behind the first of them, if L2 has it", 0, 100_000, "cycles", True)
-    merge_missed_cycles: int | None = whole("the same if it comes from DRAM", 0, 100_000, "cycles", True)
-    drift_cycles: float | None = rate("SMs of several CTAs part each time that they wait", "cycles", 0.001, 1e5, True)
-    drift_alone_cycles: float | None = rate("the same of SMs of one CTA", "cycles", 0.001, 1e5, True)
+    sms: int = whole("SMs that share a grid", 1, 100_000, "SMs")
+    clock_mhz: int = whole("clock of the SMs under load: boost", 1, 100_000, "MHz")
+    base_clock_mhz: int | None = whole("clock to which the profiler locks the SMs by default", 1, 100_000, "MHz", True)
+    tensor_clock_mhz: int | None = whole("clock of SMs that use their tensor cores", 1, 100_000, "MHz", True)
+    rates_clock_mhz: int | None = whole("SM clock for which rates per cycle apply; null: any", 1, 100_000, "MHz", True)
+    l2_kibibytes: int | None = whole("size of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
+    gpcs: int | None = whole("groups of SMs that merge their requests to L2", 1, 1000, "GPCs", True)
+    merged_requests: int | None = whole("equal requests of a GPC's SMs that L2 gets as one", 1, 1000, "SMs", True)
+    merge_cycles: int | None = whole("time after the first of them, if L2 has the data", 0, 100_000, "cycles", True)
+    merge_missed_cycles: int | None = whole("the same if the data comes from DRAM", 0, 100_000, "cycles", True)
+    drift_cycles: float | None = rate("drift between SMs with several CTAs per wait", "cycles", 0.001, 1e5, True)
+    drift_alone_cycles: float | None = rate("the same for SMs with one CTA", "cycles", 0.001, 1e5, True)
     far_cycles: int | None = whole(
-        "the SM farthest from a line waits longer than the mean SM", 0, 100_000, "cycles", True
+        "additional wait of the SM farthest from a line over the mean SM", 0, 100_000, "cycles", True
     )
-    l2_held_kibibytes: int | None = whole("that L2 holds while it is read again and again", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole("of a launch's data that the next finds; null: all", 0, 1 << 24, "KiB", True)
-    l2_dirty_kibibytes: int | None = whole("that were written and not yet written back", 1, 1 << 24, "KiB", True)
+    l2_held_kibibytes: int | None = whole("size that L2 holds under repeated reads", 1, 1 << 24, "KiB", True)
+    l2_kept_kibibytes: int | None = whole("launch data that the next launch finds; null: all", 0, 1 << 24, "KiB", True)
+    l2_dirty_kibibytes: int | None = whole("maximum of data written but not yet written back", 1, 1 << 24, "KiB", True)
     dirty_share: float | None = rate(
-        "of DRAM's time for a write that a line takes as it becomes dirty", "writes/line", 0.001, 1.0, True
+        "share of DRAM's time for a write that a line takes when it becomes dirty", "writes/line", 0.001, 1.0, True
     )
-    l2_read_bytes_per_cycle: float | None = _chip_rate("that L2 gives", "bytes/cycle")
-    l2_together_bytes_per_cycle: float | None = _chip_rate("that SMs get which ask L2 for the same", "bytes/cycle")
-    l2_lines_per_cycle: float | None = _chip_rate("that L2 looks up", "lines/cycle")
-    l2_write_bytes_per_cycle: float | None = _chip_rate("that L2 takes", "bytes/cycle")
-    l2_store_lines_per_cycle: float | None = _chip_rate("to which L2 stores", "lines/cycle")
-    dram_gigabytes_per_second: float | None = _chip_rate("of DRAM, as published", "GB/s")
-    dram_bytes_per_cycle: float | None = _chip_rate("that DRAM reads and writes", "bytes/cycle")
-    dram_wait_cycles: int | None = whole("a load waits for others, in proportion", 0, 1_000_000, "cycles", True)
-    dram_loaded_cycles: int | None = whole("of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
-    atomics_per_cycle: float | None = _chip_rate("of atomics on words in the same 512 bytes", "turns/cycle")
-    float_atomics_per_cycle: float | None = _chip_rate("of the same if they add floating-point numbers", "turns/cycle")
-    launch_cycles: int | None = whole("that a launch takes without its SMs' own", 0, 1_000_000, "cycles", True)
+    l2_read_bytes_per_cycle: float | None = _chip_rate("read rate of L2", "bytes/cycle")
+    l2_together_bytes_per_cycle: float | None = _chip_rate("rate of SMs that read the same data from L2", "bytes/cycle")
+    l2_lines_per_cycle: float | None = _chip_rate("lookup rate of L2", "lines/cycle")
+    l2_write_bytes_per_cycle: float | None = _chip_rate("write rate of L2", "bytes/cycle")
+    l2_store_lines_per_cycle: float | None = _chip_rate("store rate of L2", "lines/cycle")
+    dram_gigabytes_per_second: float | None = _chip_rate("published rate of DRAM", "GB/s")
+    dram_bytes_per_cycle: float | None = _chip_rate("read and write rate of DRAM", "bytes/cycle")
+    dram_wait_cycles: int | None = whole("wait of a load for others, in proportion", 0, 1_000_000, "cycles", True)
+    dram_loaded_cycles: int | None = whole("latency of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
+    atomics_per_cycle: float | None = _chip_rate("rate of atomics on words in the same 512 bytes", "turns/cycle")
+    float_atomics_per_cycle: float | None = _chip_rate("the same if they add floating-point numbers", "turns/cycle")
+    launch_cycles: int | None = whole("launch overhead outside the SMs", 0, 1_000_000, "cycles", True)
     page_walk_cycles: int | None = whole(
-        "that a launch's first access takes longer, flushed", 0, 100_000, "cycles", True
+        "additional latency of a launch's first access after a flush", 0, 100_000, "cycles", True
     )
-    cta_dispatch_cycles: float | None = rate("from a CTA dealt out to the next", "cycles", 0.001, 1000.0, True)
+    cta_dispatch_cycles: float | None = rate("interval between distributed CTAs", "cycles", 0.001, 1000.0, True)
 
 
 class Architecture(Labelled):
@@ -322,10 +332,12 @@ class Architecture(Labelled):
     `load_arch` makes one from an architecture file, and `with_overrides` makes a variant of it.
     """
 
-    compute_capability: str = other("of the chips", 'expected a quoted number such as "9.0"', pattern=r"^\d{1,2}\.\d$")
-    chip: str = other("of chips, the one that a grid is dealt out on", "expected the name of one of chips")
+    compute_capability: str = other(
+        "compute capability of the chips", 'expected a quoted number such as "9.0"', pattern=r"^\d{1,2}\.\d$"
+    )
+    chip: str = other("the chip on which a grid runs", "expected the name of one of chips")
     chips: Frozen[Chip] = table(
-        "products that the values hold for", Chip, CHIP, "expected the name of a product such as RTX 4090"
+        "products for which the values are valid", Chip, CHIP, "expected the name of a product such as RTX 4090"
     )
     sm: Sm
     launch: Launch

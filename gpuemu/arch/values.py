@@ -49,7 +49,7 @@ class Located:
 class Labelled(Part):
     """A tree of values with a name. `name` and `description` are labels; everything else is a value."""
 
-    name: str = other("how files and reports call it", "expected a text", min_length=1)
+    name: str = other("its name in files and reports", "expected a text", min_length=1)
     description: str = other("one line about it", "expected a text")
 
     _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))

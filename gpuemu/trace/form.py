@@ -185,7 +185,7 @@ SCHEMA_DEFINITIONS: dict[str, Any] = {
         ],
     },
     "Path": {
-        "description": "Byte offsets executed, in order: single ones, ranges with both ends, repetitions.",
+        "description": "Executed byte offsets in order: single offsets, ranges that include both ends, repetitions.",
         "anyOf": [
             {"type": "null"},
             _ref("PathItem"),
@@ -263,7 +263,7 @@ def _check_source(value: Any) -> Any:
 _KEY_PATTERN = "^(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})$"
 _PLACE_SCHEMA = {"type": "string", "pattern": f"^{PLACE}$"}
 _SOURCE_SCHEMA = {
-    "description": "File and line of instructions by ranges of byte offsets; of inlined code a list, innermost first.",
+    "description": "Source lines of instructions by ranges of byte offsets; a list for inlined code, innermost first.",
     "type": "object",
     "propertyNames": {"pattern": f"^({RANGE_PATTERN}|[0-9]{{1,10}})$"},
     "additionalProperties": {"anyOf": [_PLACE_SCHEMA, {"type": "array", "minItems": 1, "items": _PLACE_SCHEMA}]},
@@ -329,20 +329,20 @@ class TraceForm(_Strict):
         dict[str, Annotated[int, Field(ge=-MAX_ADDRESS, le=MAX_ADDRESS)]],
         Field(description="Numbers that the address expressions may name."),
     ] = {}
-    code: Annotated[str, Field(min_length=1, description="The listing, an instruction a line.")]
+    code: Annotated[str, Field(min_length=1, description="The listing, one instruction per line.")]
     threads: Annotated[
         dict[Annotated[int, Field(ge=0, le=MAX_OFFSET)], Annotated[int, Field(ge=0, le=MAX_ADDRESS)]],
-        Field(description="Threads that executed an instruction, by its offset, where not all of its warps did."),
+        Field(description="Threads that executed an instruction, by its offset, if some threads of its warps did not."),
     ] = {}
     source: Annotated[Any, AfterValidator(_check_source), WithJsonSchema({})] = {}
     source_text: Annotated[
-        dict[str, str], Field(description="The text of source files, by the names that they have under source.")
+        dict[str, str], Field(description="The text of source files, by their names under source.")
     ] = {}
     warps: Annotated[list[WarpsForm], Field(min_length=1)] = [WarpsForm()]
     bulk: Annotated[
         str | None,
         BeforeValidator(_check_file_name),
-        Field(description="In place of warps: the side file beside this one that holds them."),
+        Field(description="A side file next to this one that contains the warps and replaces them here."),
         WithJsonSchema({"type": "string", "pattern": f"^{_FILE_NAME_PATTERN}$"}),
     ] = None
 

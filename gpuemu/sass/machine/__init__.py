@@ -1,1 +1,1 @@
-"""The machine that executes SASS without time: CTAs, control flow, memory and its spaces, operands, recording."""
+"""The machine that executes SASS without timing: CTAs, control flow, memory and its spaces, operands, recording."""

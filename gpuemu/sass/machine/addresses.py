@@ -1,13 +1,14 @@
 """Address operands: `[R2]`, `[R2.64+0x10]`, `[R2.X4+UR4+-0x8]`, `[R2.U32+UR4]`, `desc[UR4][R2.64]`, `[0x40]`.
 
-- Shared and local addresses are 32-bit sums of a register (times 4, 8 or 16 where it says .X4, .X8, .X16), a
-  uniform register and a number; they wrap.
-- Global and generic addresses (.E) are 64 bits: `[R2]` and `[R2.64]` are the pair R2, R3; `[UR4]` is the pair
-  UR4, UR5; `[R2.U32+UR4]` is R2 zero-extended plus that pair; the number is sign-extended.
-- `desc[UR4]` chooses cache policy and address checks; it does not change the address.
+- Shared and local addresses are 32-bit sums of a register (times 4, 8 or 16 with .X4, .X8, .X16), a uniform register
+  and a number; they wrap.
+- Global and generic addresses (.E) are 64 bits: `[R2]` and `[R2.64]` are the pair R2, R3; `[UR4]` is the pair UR4, UR5;
+  `[R2.U32+UR4]` is R2 zero-extended plus that pair; the number is sign-extended.
+- `desc[UR4]` selects the cache policy and address checks; it does not change the address.
 
-Only the low word of one register tells lanes apart, in nearly all code: the high word and uniform registers have the
-same value in all lanes. So the pattern of the addresses is that of one register, and all else goes into the base.
+In nearly all code, lanes differ only in the low word of one register, because the high word and uniform registers have
+the same value in all lanes. Therefore the pattern of the addresses is that of one register, and everything else is part
+of the base.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Words = NDArray[np.uint32]
 
 
 def address_terms(site: Site, k: int) -> tuple[Register | None, Register | None, int]:
-    """The terms of an address: a register, a uniform register, a number."""
+    """Return the terms of an address: a register, a uniform register, a number."""
     operand = site.operands[k]
     inside = operand.address
     if inside is None:
@@ -42,7 +43,7 @@ def address_terms(site: Site, k: int) -> tuple[Register | None, Register | None,
 
 
 class _Common:
-    """A register that most often has one value in all lanes."""
+    """A register that usually has one value in all lanes."""
 
     def __init__(self, row: Words, shift: int):
         self.row = row
@@ -51,7 +52,7 @@ class _Common:
         self._value: int | None = None
 
     def value(self) -> int | None:
-        """Its value, shifted to its place in the address; None if it differs between lanes."""
+        """Return its value, shifted to its position in the address; None if it differs between lanes."""
         now = self.row.tobytes()
         if now != self._bytes:
             self._bytes = now
@@ -75,7 +76,7 @@ class Addresses:
         self._pattern: Pattern = self._patterns.place(np.zeros(0, np.uint32), None, b"").pattern
 
     def of(self, mask: Mask) -> Place:
-        """Those of the mask's lanes."""
+        """Return the addresses of the mask's lanes."""
         row, lanes, mask_name = self._row, None, b""
         if mask is None and self._scale is None:
             name = (row - self._first).tobytes()
@@ -103,7 +104,7 @@ class Addresses:
             if value is None:
                 return self._any_place(mask, mask_name)
             base += value
-        # Distances are taken in 32 bits: in 64 they are the same only if no lane's low word wraps.
+        # Distances are computed in 32 bits. They are the same in 64 bits only if no lane's low word wraps.
         if self.bits == 64 and (first + pattern.low < 0 or first + pattern.high > _LOW):
             return self._any_place(mask, mask_name)
         return Place(base & self._limit, pattern)
@@ -114,7 +115,7 @@ class Addresses:
         return self._patterns.place(addresses if lanes is None else addresses[lanes], lanes, mask_name)
 
     def every(self) -> NDArray[Any]:
-        """Those of all lanes of the CTA, whether they take part or not: uint32 or uint64 [lanes]."""
+        """Return the addresses of all lanes of the CTA, active or not: uint32 or uint64 [lanes]."""
         kind: Any = np.uint32 if self.bits == 32 else np.uint64
         total: NDArray[Any] = (self._row << (self._scale or np.uint32(0))).astype(kind) + kind(
             self._number & self._limit
@@ -125,7 +126,7 @@ class Addresses:
 
 
 def address32(site: Site, k: int, origin: int = 0) -> Addresses:
-    """Operand k as 32-bit addresses that count from `origin`."""
+    """Return operand k as 32-bit addresses that count from `origin`."""
     register, uniform, number = address_terms(site, k)
     lanes = site.lanes
     scale = SCALES.get(() if register is None else register.suffixes)
@@ -137,7 +138,7 @@ def address32(site: Site, k: int, origin: int = 0) -> Addresses:
 
 
 def address64(site: Site, k: int) -> Addresses:
-    """Operand k as 64-bit addresses."""
+    """Return operand k as 64-bit addresses."""
     register, uniform, number = address_terms(site, k)
     lanes = site.lanes
     text = site.operands[k].text
@@ -158,5 +159,5 @@ def address64(site: Site, k: int) -> Addresses:
 
 
 def _high_word(lanes: Lanes, file: Words, number: int) -> list[_Common]:
-    """The register behind this one, as the upper half of a pair; RZ and URZ have none."""
+    """Return the next register, as the upper half of a pair; RZ and URZ have none."""
     return [] if number == len(file) - 1 else [_Common(file[number + 1], 32)]

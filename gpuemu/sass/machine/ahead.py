@@ -1,4 +1,4 @@
-"""CTAs that nobody records, executed by compiled loops several at a time."""
+"""Execute several CTAs at once by compiled loops, if they are not recorded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST = 256
 
 
 class Ahead:
-    """Takes CTAs out of a line, as far as none of them is `recorded`.
+    """Takes CTAs out of a line up to the first that is `recorded`.
 
-    Twice as many the next time if all of them have ended, and fewer if the executor had to go on with one.
+    The next call takes twice as many if all of them have ended, and fewer if the executor had to continue with one.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class Ahead:
         self._most = 1
 
     def __call__(self, line: Line) -> tuple[list[Ended], Cta | None]:
-        """The CTAs that have ended, and the next one, if that one has only begun."""
+        """Return the CTAs that have ended, and the next one if it has only begun."""
         numbers = line.several(self._most, self._recorded)
         if not numbers:
             return [], None

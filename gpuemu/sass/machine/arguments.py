@@ -1,9 +1,9 @@
-"""The bytes of a launch's arguments, as the kernel's parameters want them.
+"""The bytes of a launch's arguments, in the types of the kernel's parameters.
 
-An argument that says its own type (an array, a NumPy or ctypes scalar, a structure) is laid out as it says. A plain
-number has the type of the parameter, as in a call of C++: an integer for a `float` is that number. Where neither the
-symbol nor the debug information has the type, the code tells it: its arithmetic on the parameter is that of integers,
-or the integer is refused, because its bits would be another number, in silence.
+An argument with its own type (an array, a NumPy or ctypes scalar, a structure) keeps its layout. A plain number is
+converted to the type of the parameter, as in a C++ call: an integer becomes a `float`. If neither the symbol nor the
+debug information has the type, the code decides. Either it does integer arithmetic with the parameter, or an integer is
+refused, because its bits would silently be another number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuemu.sass.tools.disassembly import DecodedFunction
 
 _POINTER_BYTES = 8
 _FLOATS = {1: ("e4m3", "e5m2"), 2: ("f16", "bf16"), 4: ("f32",), 8: ("f64",)}
-"""What a float of so many bytes may be, as the command line spells it."""
+"""The possible types of a float by its bytes, as on the command line."""
 _SPELLED = {
     "__half": "f16", "_Float16": "f16", "__nv_bfloat16": "bf16", "__bf16": "bf16", "__nv_fp8_e4m3": "e4m3",
     "__nv_fp8_e5m2": "e5m2",
@@ -39,7 +39,7 @@ _FLOAT = (float, np.floating)
 
 @dataclass(frozen=True)
 class Aligned:
-    """Bytes of a structure's member, and what C aligns it to: a float4 has 16 of both."""
+    """Bytes of a structure's member, and its alignment in C: both are 16 for a float4."""
 
     data: bytes
     alignment: int
@@ -47,14 +47,14 @@ class Aligned:
 
 @dataclass(frozen=True, eq=False)
 class Pointer:
-    """A pointer into a buffer, `offset` bytes behind its start; pointers into the same array share the buffer."""
+    """A pointer `offset` bytes into a buffer; pointers into the same array share the buffer."""
 
     array: NDArray[np.uint8]
     offset: int = 0
 
 
 def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memory) -> list[bytes]:
-    """For each parameter its bytes; arrays become buffers of `memory`. Raises GpuemuError for what does not fit."""
+    """Return the bytes of each parameter; arrays become buffers of `memory`. Raises GpuemuError if they do not fit."""
     file, parameters, types = function.cubin.file, function.parameters, function.parameter_types
     if len(args) != len(parameters):
         found = f"{len(args)} argument{'s' * (len(args) != 1)}"
@@ -73,7 +73,7 @@ def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memo
 
 
 def parameter_sizes(function: DecodedFunction) -> str:
-    """The bytes of each parameter, and its type where that is known to be a number: "8, 4 (int)"."""
+    """Return the bytes of each parameter, and its type if it is known to be a number: "8, 4 (int)"."""
     pairs = zip(function.parameters, function.parameter_types, strict=True)
     return ", ".join(
         f"{p.size}{f' ({t.name})' * (t.kind in (Kind.FLOAT, Kind.WHOLE) and t.name != '')}" for p, t in pairs
@@ -82,7 +82,7 @@ def parameter_sizes(function: DecodedFunction) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """A parameter as messages name it, its size, and what is known of its type and of what code does with it."""
+    """A parameter: its name in messages, its size, and the known facts about its type and its use in the code."""
 
     file: str
     field: str
@@ -95,7 +95,7 @@ class _Place:
 
 
 def _with_type(argument: Any) -> Any:
-    """ctypes and arrays without axes as what else says its type."""
+    """Convert ctypes and arrays without axes to values that have a type."""
     if isinstance(argument, ctypes._SimpleCData):
         kind = np.dtype("u8") if isinstance(argument, ctypes.c_void_p) else np.dtype(type(argument))
         return np.frombuffer(bytes(argument), kind)[0]
@@ -105,7 +105,7 @@ def _with_type(argument: Any) -> Any:
 
 
 def bytes_of(number: np.generic | Narrow) -> bytes:
-    """The bytes of a number that says its type."""
+    """Return the bytes of a number that has a type."""
     return number.bits if isinstance(number, Narrow) else number.tobytes()
 
 
@@ -122,7 +122,7 @@ def _number(argument: Any, at: _Place) -> bytes:
     says = isinstance(argument, np.generic | Narrow) and len(bytes_of(argument)) == at.size
     kind = at.type.kind
     if kind is Kind.FLOAT:
-        bits = says and at.size <= 2 and isinstance(argument, np.unsignedinteger)  # NumPy has no bf16 to say it by
+        bits = says and at.size <= 2 and isinstance(argument, np.unsignedinteger)  # NumPy has no bf16 type
         if bits:
             return bytes_of(argument)
         try:
@@ -147,7 +147,7 @@ def _number(argument: Any, at: _Place) -> bytes:
 
 
 def _either(number: float, at: _Place) -> GpuemuError:
-    """The refusal of a number that would mean one thing or another, with the ways to write either."""
+    """Return the error for an ambiguous number, with the ways to write each meaning."""
     if at.size not in _FLOATS or (at.type.kind is Kind.STRUCTURE and at.size > 2):
         named = f" {at.type.name}" * bool(at.type.name)
         fields = "expected struct: and its fields, as in struct:f32:1.5,i32:2; in Python a tuple of NumPy scalars"
@@ -198,7 +198,7 @@ def _other(argument: Any, at: _Place, memory: Memory) -> bytes:
         return np.uint64(memory.add_buffer(at.field, argument)).tobytes()
     if isinstance(argument, tuple):
         parts = _members(argument, at.field, memory, at.file)
-        # CUDA 13 aligns tensor maps to 128 bytes, those before to 64: the structure's size tells.
+        # CUDA 13 aligns tensor maps to 128 bytes, and earlier versions to 64; the structure's size shows which.
         laid = [_laid_out(parts, alignment)[0] for alignment in (MAP_ALIGNMENTS if _has_map(argument) else (1,))]
         data = next((data for data in laid if len(data) == at.size), laid[0])
     elif isinstance(argument, bytes | Aligned | np.void):
@@ -222,7 +222,7 @@ def _map_bytes(argument: TensorMap, field: str, memory: Memory) -> bytes:
 
 
 Part = tuple[bytes, int] | list["Part"]
-"""A member's bytes and alignment, those of a tensor map 0, or the members of a structure in it."""
+"""A member's bytes and alignment (0 for a tensor map), or the members of a nested structure."""
 
 
 def _has_map(members: tuple[Any, ...]) -> bool:
@@ -230,7 +230,7 @@ def _has_map(members: tuple[Any, ...]) -> bool:
 
 
 def _members(members: tuple[Any, ...], field: str, memory: Memory, file: str) -> list[Part]:
-    """What a structure consists of; each array in it becomes a buffer."""
+    """Return the parts of a structure; each array in it becomes a buffer."""
     parts: list[Part] = []
     for position, member in enumerate(map(_with_type, members)):
         name = f"{field}.{position}"
@@ -255,7 +255,7 @@ def _members(members: tuple[Any, ...], field: str, memory: Memory, file: str) ->
 
 
 def _laid_out(parts: list[Part], of_maps: int) -> tuple[bytes, int]:
-    """The bytes of a structure and its alignment: members in order, each aligned to its size, as C lays them out."""
+    """Return the bytes of a structure and its alignment: members in order, each aligned to its size, as in C."""
     data, alignment = b"", 1
     for part in parts:
         content, aligned = _laid_out(part, of_maps) if isinstance(part, list) else part

@@ -1,4 +1,4 @@
-"""The clock of a second execution: reads find the cycles of a replay, each warp its own in program order."""
+"""The clock of a second execution: each warp's reads return the cycles of a replay, in program order."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Times = Callable[[NDArray[np.bool_]], NDArray[np.int64]]
 class _Reads:
     """The reads of a CTA that was replayed. `times`: Recorder.times of the CTA.
 
-    `table`: [warps, reads], the last value repeated. `known`: [warps], the reads that have values. `beyond`: [warps],
-    the CTA's instructions just before the warp's first read without a value; -1 until then.
+    `table`: [warps, reads], with the last value repeated. `known`: [warps], the number of reads with values. `beyond`:
+    [warps], the CTA's instructions just before the warp's first read without a value; -1 until then.
     """
 
     times: Times
@@ -32,12 +32,12 @@ class _Reads:
 class ReplayedClock:
     """Gives each read of a warp the value of the same read in the replay.
 
-    `reads`: bool [instructions], which of them read the clock. `instructions`: how many warp instructions each CTA took
-    in the first execution.
+    `reads`: bool [instructions], which of them read the clock. `instructions`: the number of warp instructions of each
+    CTA in the first execution.
 
-    A CTA that was not replayed finds 0. If it then takes more instructions than the first time, it waits for the clock,
-    which therefore advances by 1 with each further instruction, so that the wait ends. So does the clock of a warp that
-    reads it more often than in the replay.
+    A CTA that was not replayed reads 0. If it then executes more instructions than the first time, it waits for the
+    clock. Therefore the clock advances by 1 with each further instruction, so that the wait ends. The same applies to a
+    warp that reads the clock more often than in the replay.
     """
 
     def __init__(self, values: ClockValues, reads: NDArray[np.bool_], instructions: Mapping[int, int]):
@@ -53,7 +53,7 @@ class ReplayedClock:
         self._executed: Callable[[], int] = int
 
     def attach(self, cta: int, warps: int, times: Times, executed: Callable[[], int]) -> None:
-        """A CTA executes from now on. `times`: see Recorder; `executed` tells its warp instructions so far."""
+        """Start or resume a CTA. `times`: see Recorder; `executed` returns its warp instructions so far."""
         self._cta, self._warps, self._executed = cta, warps, executed
         if cta in self._begun or cta not in self._replayed:
             return
@@ -66,7 +66,7 @@ class ReplayedClock:
         self._begun[cta] = _Reads(times, table, known, np.full(warps, -1, np.int64))
 
     def now(self, nanoseconds: bool) -> Any:
-        """The clock of the read that executes, uint64 [lanes]; those that do not take part have any value."""
+        """Return the clock for the current read, uint64 [lanes]; inactive lanes have any value."""
         reads = self._begun.get(self._cta)
         cycles = self._standing() if reads is None else self._replayed_cycles(reads)
         lanes = np.repeat(cycles, WARP).astype(np.uint64)

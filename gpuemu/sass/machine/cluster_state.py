@@ -1,4 +1,4 @@
-"""The CTAs of clusters under way: who has begun, who waits at the barrier, what came from others."""
+"""The CTAs of clusters during execution: which have begun, which wait at the barrier, and the signals from others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Part = dict[int, NDArray[Any]]
-"""A piece of memory as arrays of its units, as `machine.memory` has it."""
+"""A piece of memory as arrays of its units, as in `machine.memory`."""
 
 
 class ClusterWait(Exception):
@@ -17,8 +17,12 @@ class ClusterWait(Exception):
 
 
 class Incoming(NamedTuple):
-    """What a warp of another CTA brought to an mbarrier: by the how many-th operation of which instructions, of its own
-    and, where the CTA itself does no such, the one before; the mbarrier's byte, arrivals and bytes."""
+    """The effect of a warp of another CTA on an mbarrier.
+
+    `steps` identify the operation: the instruction and the number of its earlier executions, and the same for the
+    warp's previous event, in case the CTA itself has no such operation. `barrier`, `arrivals` and `bytes`: the
+    mbarrier's byte, and the arrivals and bytes delivered.
+    """
 
     warp: int
     steps: tuple[tuple[int, int], ...]
@@ -29,12 +33,12 @@ class Incoming(NamedTuple):
 
 @dataclass(eq=False)
 class Cluster:
-    """A cluster under way, of CTAs with so many lanes. `changes` counts what others may wait for."""
+    """A cluster during execution: its CTAs' `numbers` and their `lanes`. `changes` counts events that others await."""
 
     numbers: tuple[int, ...]
     lanes: NDArray[np.bool_]
     shared: dict[int, tuple[Part, Part]] = field(default_factory=dict)
-    """Of each rank that does not execute, shared memory and which of its bytes have been written."""
+    """Shared memory of each rank that does not execute, and the shadow of its written bytes."""
     begun: set[int] = field(default_factory=set)
     changes: int = 0
     incoming: dict[int, list[Incoming]] = field(default_factory=dict)
@@ -46,13 +50,13 @@ class Cluster:
         self._waits_for = np.full(shape, -1)
 
     def arrive(self, rank: int, lanes: NDArray[np.bool_]) -> None:
-        """Lanes come to the cluster's barrier."""
+        """Lanes arrive at the cluster's barrier."""
         self._come[rank] |= lanes
         self._waits_for[rank, lanes] = self._phase
         self._go_on()
 
     def leave(self, rank: int, lanes: NDArray[np.bool_]) -> None:
-        """Lanes have ended: nobody waits for them."""
+        """Lanes have exited, so nobody waits for them."""
         self._gone[rank] |= lanes
         self._go_on()
 
@@ -68,14 +72,14 @@ class Cluster:
 
 
 class Clusters:
-    """All clusters of a launch: of `size` CTAs each along the three axes of the `grid`."""
+    """All clusters of a launch, of `size` CTAs each along the three axes of the `grid`."""
 
     def __init__(self, size: tuple[int, int, int], grid: tuple[int, int, int], lanes: NDArray[np.bool_]):
         self.size, self._grid, self._lanes = size, grid, lanes
         self._under_way: dict[tuple[int, ...], Cluster] = {}
 
     def begin(self, cta: tuple[int, int, int]) -> tuple[Cluster, int]:
-        """The cluster of a CTA that begins, and the CTA's rank; of one that begins again the cluster is another."""
+        """Return the cluster of a CTA that begins, and the CTA's rank; a CTA that begins again gets a new cluster."""
         (x, y, _), (wide, high, _) = self.size, self._grid
         inside = tuple(at % size for at, size in zip(cta, self.size, strict=True))
         rank = inside[0] + x * (inside[1] + y * inside[2])

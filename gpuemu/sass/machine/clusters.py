@@ -1,8 +1,8 @@
-"""Clusters: CTAs that reach each other's shared memory, by addresses of windows one behind another, by rank.
+"""Clusters: CTAs that access each other's shared memory through consecutive address windows, ordered by rank.
 
-The CTAs of a cluster execute in turns (`machine.turns`): one goes on until all of its lanes wait for what another must
-do. While one does, the shared memory of the others lies in its cluster's state, where stores, arrivals and copies reach
-it.
+The CTAs of a cluster execute in turns (`machine.turns`). One continues until all of its lanes wait for an action of
+another. Meanwhile, the shared memory of the other CTAs is in the cluster's state, where stores, arrivals and copies
+access it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from gpuemu.sass.machine.memory import SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
 
 MOST_CTAS = 16
-"""Of a cluster, on any chip."""
+"""Maximum size of a cluster on any chip."""
 RANK_SHIFT = WINDOW_BYTES.bit_length() - 1
 INSIDE = WINDOW_BYTES - 1
 
 
 def ranks_of(mask: int) -> Iterator[int]:
-    """The ranks that a mask of CTAs names."""
+    """Return the ranks in a mask of CTAs."""
     return (rank for rank in range(MOST_CTAS) if mask >> rank & 1)
 
 
 def other_window(address: int) -> int:
-    """Of a generic address, the rank of the other CTA in whose shared memory it lies; 0 if in none."""
+    """Return the rank of the other CTA whose shared memory contains a generic address; 0 if there is none."""
     rank = (address - SHARED_WINDOW) // WINDOW_BYTES
     return rank if 0 < rank < MOST_CTAS else 0
 
 
 def refusal(site: Site, rank: int) -> ExecutionError:
-    """The error for an access to the shared memory of another CTA of the cluster that cannot be, or is not there."""
+    """Return the error for an impossible access to the shared memory of another CTA of the cluster."""
     environment = site.environment
     cluster, active = environment.memory.cluster, environment.active
     size = 1 if cluster is None else len(cluster.numbers)
@@ -56,12 +56,12 @@ def refusal(site: Site, rank: int) -> ExecutionError:
 
 
 def whose(address: Any) -> Any:
-    """Of shared addresses of 32 bits, one or an array, the rank of the CTA in whose memory each lies."""
+    """Return the rank of the CTA whose memory contains each of the 32-bit shared addresses (one or an array)."""
     return address >> RANK_SHIFT & 0xFF
 
 
 def part_of(shared: dict[int, tuple[Part, Part]], rank: int, site: Site) -> tuple[Any, Any]:
-    """The shared memory of another CTA, and what of it has been written."""
+    """Return the shared memory of another CTA, and the shadow of its written bytes."""
     if rank not in shared:
         raise refusal(site, rank)
     return shared[rank]

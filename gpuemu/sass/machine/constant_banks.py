@@ -1,7 +1,7 @@
-"""What a launch puts in the constant banks: the cubin's constants, and in bank 0 the launch and its arguments.
+"""The contents of the constant banks in a launch: the cubin's constants, and in bank 0 the launch and its arguments.
 
-Bank 0 begins with words that the driver fills in. Those below are known from what compilers read there for which
-PTX register or address; the others are refused when code reads them. A launch has clusters of one CTA.
+Bank 0 begins with words that the driver fills in. The words below are known from the PTX registers or addresses for
+which compilers read them. Code that reads other words is refused. A launch has clusters of one CTA.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 Banks = dict[int, NDArray[np.uint8]]
 NOTHING_KEPT = Device()
 _GROUPS_SCRATCH_BYTES = 288
-"""What cooperative groups count on from %reserved_smem_offset_1 on."""
+"""Bytes that cooperative groups expect from %reserved_smem_offset_1 on."""
 _ALL_BANKS_BYTES = 128
 
 
 @dataclass(frozen=True)
 class _Words:
-    """Where the driver's words stand in bank 0; None where code of the architecture reads no such word.
+    """Offsets of the driver's words in bank 0; None if code of the architecture does not read the word.
 
-    `in_front`: bytes by which code of sm_120 moves the offsets of the later ones, those of the launch and its cluster,
+    `in_front`: bytes by which code of sm_120 moves the offsets of the later words, those of the launch and its cluster,
     for each CTA of a cluster (`CS2R SR_CgaSize`, `IMAD -0xa0`): a launch has one.
     """
 
@@ -78,31 +78,34 @@ _OF_CODE = (
         grid_workspace=0x8C, shared_window=0x18,
     ),
 )  # fmt: skip
-"""By the least compute capability of the code, the latest first. `reserved_offsets`: %reserved_smem_offset_end, and _1
-behind it; `grid_workspace`: %envreg1 and %envreg2, upper and lower word of the address of what `grid_group::sync`
-counts arrivals in; `parameters`: their generic address."""
+"""The words by the minimum compute capability of the code, latest first.
+
+`reserved_offsets`: %reserved_smem_offset_end, followed by _1. `grid_workspace`: %envreg1 and %envreg2, the upper and
+lower word of the address at which `grid_group::sync` counts arrivals. `parameters`: their generic address.
+"""
 _LEAST_BYTES = 0x380
 _USER_CONSTANTS = 3
-"""The bank of `__constant__` variables, which have generic addresses, too."""
+"""The bank of `__constant__` variables, which also have generic addresses."""
 
 
 def shared_memory_size(launch: Launch, arch: Architecture) -> int:
-    """Bytes of shared memory that a CTA takes, what the system reserves included: SR_SMEMSZ."""
+    """Return the bytes of shared memory that a CTA occupies, including the reserved ones: SR_SMEMSZ."""
     memory = arch.shared_memory
     return units(launch.shared_bytes + memory.reserved_bytes_per_cta, memory.allocation_unit_bytes)
 
 
 def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture) -> tuple[int, int, slice]:
-    """Bytes of a CTA's shared memory, the address of the first, and which of them the system wrote.
+    """Return the bytes of a CTA's shared memory, the address of the first, and the range that the system wrote.
 
-    That is none, but for code that asks where cooperative groups may keep the barriers of groups of several warps: in
-    memory that the system reserves, in front of the CTA's own with clusters, else behind it.
+    That range is empty, unless the code asks where cooperative groups may keep the barriers of groups of several warps.
+    They are in memory that the system reserves. It precedes the CTA's own memory with clusters, and otherwise follows
+    it.
     """
     words = _words(function)
     if not _asks_for(function, words.reserved_offsets + 4):
         return launch.shared_bytes, function.shared_base, slice(0)
     if words.cluster is not None:
-        # As many as keep every byte in its bank.
+        # The size is a multiple of all banks, so every byte keeps its bank.
         kept = units(_GROUPS_SCRATCH_BYTES, _ALL_BANKS_BYTES)
         return launch.shared_bytes + kept, function.shared_base - kept, slice(kept)
     end = shared_memory_size(launch, arch)
@@ -110,7 +113,7 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
 
 
 def _asks_for(function: DecodedFunction, offset: int) -> bool:
-    """Whether code reads this word of bank 0; code that is not optimised has its offset in a register."""
+    """Whether code reads this word of bank 0; code without optimization has its offset in a register."""
     number = f"{offset:#x}"
     places = (f"c[0x0][{number}]", f"+{number}]")
     return any(
@@ -121,7 +124,7 @@ def _asks_for(function: DecodedFunction, offset: int) -> bool:
 
 
 def is_cooperative(function: DecodedFunction) -> bool:
-    """Whether code asks for the barrier of the whole grid, which only a cooperative launch has."""
+    """Whether code requests the barrier of the whole grid, which only a cooperative launch has."""
     return _asks_for(function, _words(function).grid_workspace)
 
 
@@ -139,16 +142,16 @@ def constant_banks(
     cluster: tuple[int, int, int] = (1, 1, 1),
     device: Device = NOTHING_KEPT,
 ) -> tuple[Banks, frozenset[int]]:
-    """The banks, and the offsets of those words in front of bank 0's parameters that hold what they should.
+    """Return the banks, and the offsets of the words before bank 0's parameters that have valid values.
 
-    Of a launch in clusters of so many CTAs along each axis. What `device` keeps is taken for what the cubin has.
-    Variables and array arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
+    `cluster`: the CTAs of a cluster along each axis. Data in `device` replaces the cubin's. Variables and array
+    arguments become buffers of `memory`. Raises GpuemuError for arguments that do not fit.
     """
     addresses = function.image.addresses
     for section in function.cubin.global_sections:
-        if section.name in function.cubin.section_starts:  # it is among the arrays that the device keeps
+        if section.name in function.cubin.section_starts:  # it is among the arrays on the device
             continue
-        # The image has counted on where they come to lie.
+        # The image depends on their addresses.
         data = device.sections.get(section.name)
         if data is None:
             data = np.zeros(max(1, len(section.data)), dtype=np.uint8)
@@ -187,10 +190,10 @@ def _driver_words(
     arch: Architecture,
     cluster: tuple[int, int, int],
 ) -> dict[int, NDArray[Any]]:
-    """What the driver puts in front of the parameters: offset → values."""
+    """Return the driver's words before the parameters: offset → values."""
     at = _words(function)
     reserved = arch.shared_memory.reserved_bytes_per_cta
-    # %reserved_smem_offset_end and _1, of what the system reserves: in front of the CTA's own with clusters.
+    # %reserved_smem_offset_end and _1 of the reserved memory, which precedes the CTA's own with clusters.
     end = shared_memory_size(launch, arch) if at.cluster is None else reserved
     words: dict[int | None, NDArray[Any]] = {
         at.block: np.array(launch.block, dtype=np.uint32),
@@ -198,7 +201,7 @@ def _driver_words(
         at.local_window: np.array([LOCAL_WINDOW], dtype=np.uint64),
         at.stack_pointer: np.array([memory.local_bytes], dtype=np.uint32),
         at.reserved_shared_bytes: np.array([reserved], dtype=np.uint32),
-        # The descriptor of global memory that instructions name as desc[...]: it changes no value here.
+        # The descriptor of global memory, which instructions name as desc[...], does not change any value here.
         at.descriptor: np.zeros(1, dtype=np.uint64),
         at.constant_window: np.array([CONSTANT_WINDOW], dtype=np.uint64),
         at.shared_window: np.array([SHARED_WINDOW], dtype=np.uint64),

@@ -1,6 +1,6 @@
 """Control instructions: branches, calls, convergence barriers, CTA barriers and the end of a thread.
 
-`ControlFlow` holds the groups of lanes and sends them where their instructions say; `cta` executes the others.
+`ControlFlow` holds the groups of lanes and moves them according to control instructions; `cta` executes all others.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from gpuemu.sass.machine.operands import Site
 from gpuemu.trace.events import AWAKE
 
 _TWO_MEETINGS = 10.0
-"""The compute capability from which on a BSYNC says whether all must come."""
+"""The compute capability from which on BSYNC says whether all lanes must arrive."""
 YIELDS = 32
-"""A loop that yields more often than this may wait for what other lanes do."""
+"""A loop that yields more often than this may wait for other lanes."""
 AWAY = -1
-"""In place of a barrier's number: the predicate of all lanes of a warp is off, and it does not arrive."""
+"""Replaces a barrier's number if the predicate is false in all lanes of a warp, so that the warp does not arrive."""
 _Named = tuple[int, int | None, NDArray[np.bool_]]
-"""A barrier, its threads or None for all, and the lanes that name it."""
+"""A barrier, its number of threads or None for all, and the lanes that name it."""
 _WITH_PREDICATES = ("BRA", "JMP", "BREAK")
-"""Branch instructions whose predicates among the operands are known to choose lanes, as EXIT's do."""
+"""Branch instructions whose predicate operands are known to select lanes, as EXIT's do."""
 
 
 class ControlFlow(Jumps):
-    """The groups of a CTA and where they wait."""
+    """The groups of a CTA, and the places where they wait."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
         self._convergence = Convergence(self._lanes)
         self._barriers = CtaBarriers(self._lanes)
         self.barriers_used: dict[tuple[int, int, int | None], int] = {}
-        """Of each BAR that has them in registers, or that a warp passes by: (its index, barrier, threads) → the index
-        it is recorded under."""
+        """(index, barrier, threads) of a BAR with numbers in registers or a warp that skips it → its recorded index."""
         self._barriers_of = [_barrier_number(site) for site in self._sites]
         self._handlers = [self._control(site) for site in self._sites]
 
     def _control(self, site: Site) -> Handler | None:
-        """The handler of a control instruction, None for the others."""
+        """Return the handler of a control instruction, or None for other instructions."""
         kind = site.instruction.operation.kind
         if kind is Kind.EXIT:
             return self._exit(site)
@@ -85,7 +84,7 @@ class ControlFlow(Jumps):
         return True
 
     def _give_way(self, site: Site) -> Handler:
-        """NANOSLEEP, and YIELD every so often: lanes that may be waiting for others let them go first."""
+        """Handle NANOSLEEP, and every YIELDS-th YIELD: lanes that may wait for others let them go first."""
         sleeps = site.mnemonic == "NANOSLEEP"
         every = 1 if sleeps else YIELDS
         asked = site.source(0) if sleeps else None
@@ -108,17 +107,17 @@ class ControlFlow(Jumps):
     def _tell_sleep(
         self, asked: NDArray[np.uint32] | np.uint32, present: NDArray[np.bool_], here: NDArray[np.bool_]
     ) -> None:
-        """For how long warps sleep: for as long as the lane that asks for least (H100), or that none does."""
+        """Record how long warps sleep: the shortest request of their lanes (H100), or that no lane sleeps."""
         least = np.where(here, asked, np.uint32(0xFFFFFFFF)).reshape(-1, WARP).min(axis=1)
         asks = np.asarray(here.reshape(-1, WARP).any(axis=1))
         for warp in np.flatnonzero(present.reshape(-1, WARP).any(axis=1) & (least > 0)).tolist():
             self.environment.event(warp, nanoseconds=int(least[warp]) if asks[warp] else AWAKE)
 
     def _let_go(self, warps: NDArray[np.bool_]) -> bool:
-        """Whether lanes go on that wait at a BSYNC where not all must come: others of their warps yield.
+        """Release lanes that wait at a BSYNC at which not all must arrive, because others of their warps yield.
 
-        Code of sm_100 and later says BSYNC.RECONVERGENT where all must; with a plain one a lane that holds a lock would
-        wait for ever for those that want it.
+        Code of sm_100 and later uses BSYNC.RECONVERGENT if all must arrive. At a plain BSYNC, a lane that holds a lock
+        would wait forever for lanes that want the lock. Returns whether any lane was released.
         """
         if not self._convergence.anyone_waits or float(self.environment.arch.compute_capability) < _TWO_MEETINGS:
             return False
@@ -128,7 +127,7 @@ class ControlFlow(Jumps):
         return bool(freed)
 
     def _trap(self, site: Site) -> Handler:
-        """BPT.TRAP ends the launch; without a debugger a breakpoint does, too."""
+        """BPT.TRAP ends the launch, and without a debugger a breakpoint does, too."""
 
         def handler(group: Group, pc: int) -> bool:
             here = self._effective(group, pc)
@@ -153,7 +152,7 @@ class ControlFlow(Jumps):
         return True
 
     def _break(self, site: Site) -> Handler:
-        """BREAK [P,] B: these lanes will not come to the barrier."""
+        """BREAK [P,] B: these lanes will not arrive at the barrier."""
         chosen = self._chosen(site)
 
         def handler(group: Group, pc: int) -> bool:
@@ -167,11 +166,11 @@ class ControlFlow(Jumps):
         return self._wait(group, self._barriers_of[pc], pc)
 
     def _warpsync(self, site: Site) -> Handler:
-        """WARPSYNC: lanes that name the same lanes of their warp meet at it, and go on by themselves.
+        """WARPSYNC: lanes that name the same lanes of their warp meet at it, and continue as their own group.
 
-        Those of a .COLLECTIVE meet wherever they are. An H200 hangs where lanes wait at two plain ones. A .COLLECTIVE
-        also says where they go on behind the next ENDCOLLECTIVE; compilers put the target right there, so that nothing
-        is left for that to do.
+        Lanes of a .COLLECTIVE meet wherever they are. An H200 hangs if lanes wait at two plain ones. A .COLLECTIVE also
+        names the target at which they continue after the next ENDCOLLECTIVE. Compilers put the target directly after
+        it, so this needs no action.
         """
         mask, barrier = None if site.has("ALL") else site.source(0), WARPSYNC
         if site.has("COLLECTIVE"):
@@ -198,7 +197,7 @@ class ControlFlow(Jumps):
         return handler
 
     def _move_barrier(self, site: Site) -> Handler:
-        """BMOV saves who a convergence barrier waits for in a register, or brings it back."""
+        """BMOV saves the lanes that a convergence barrier waits for in a register, or restores them."""
         number = _barrier_number(site)
         if site.instruction.operands[0].startswith("B"):
             get = site.source(1)
@@ -232,7 +231,7 @@ class ControlFlow(Jumps):
         return self._release(None)
 
     def _release(self, group: Group | None) -> bool:
-        """Let everyone go on whose partners have come or gone; returns whether `group` goes on as it is."""
+        """Release all lanes whose partners have arrived or exited; return whether `group` continues unchanged."""
         released = self._convergence.released()
         if released and self.environment.observer is not None:
             self.environment.observer.met(np.logical_or.reduce([lanes for _, lanes in released]))
@@ -240,7 +239,7 @@ class ControlFlow(Jumps):
         return group is not None and not released
 
     def _exit(self, site: Site) -> Handler:
-        """EXIT [P]: the lanes whose guard and predicate are true."""
+        """EXIT [P]: the lanes whose guard and predicate are true exit."""
         chosen = self._chosen(site)
 
         def handler(group: Group, pc: int) -> bool:
@@ -266,8 +265,8 @@ class ControlFlow(Jumps):
     def _cta_barrier(self, site: Site) -> Handler:
         """BAR.SYNC, BAR.ARV, BAR.RED: the number and the count of threads are immediates or registers.
 
-        UCGABAR_WAIT is that of a cluster, which is one CTA here. One register for both has the number in its low bits
-        and the count from bit 16 on, 0 for all threads.
+        UCGABAR_WAIT is the barrier of a cluster, which is one CTA here. If both are one register, it has the number in
+        its low bits and the count from bit 16 on, with 0 for all threads.
         """
         operands = [k for k in range(len(site.operands)) if not site.is_predicate(k)]
         votes = [site.predicate(k) for k in predicates_of(site)]
@@ -280,7 +279,7 @@ class ControlFlow(Jumps):
         simple = waits and count is None and not in_register and guard_of(site) is None
 
         def named(here: NDArray[np.bool_]) -> list[_Named]:
-            """Each barrier that lanes name."""
+            """Return each barrier that lanes name."""
             if site.mnemonic == "UCGABAR_WAIT":
                 return [(CLUSTER_BARRIER, None, here.copy())]
             first = np.uint32(0) if number is None else np.asarray(number())
@@ -297,7 +296,7 @@ class ControlFlow(Jumps):
 
         def handler(group: Group, pc: int) -> bool:
             if simple and len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits:
-                group.pc = pc + 1  # everyone who lives is here
+                group.pc = pc + 1  # all live lanes are here
                 if self.environment.observer is not None:
                     here = self._present(group.mask) & self._convergence.alive
                     barrier = named(here)[0][0]
@@ -333,7 +332,7 @@ class ControlFlow(Jumps):
     def _record_barrier(
         self, pc: int, parts: list[_Named], present: NDArray[np.bool_], rest: NDArray[np.bool_]
     ) -> None:
-        """What a replay gets in place of a BAR: its numbers, if they stand in registers, and who does not arrive."""
+        """Record a BAR for a replay: its numbers, if they are in registers, and the lanes that do not arrive."""
         away = rest & np.repeat((present == rest).reshape(-1, WARP).all(axis=1), WARP)
         if self._recorder is None or not self._keep or not (parts or any_lane(away)):
             return
@@ -347,14 +346,14 @@ class ControlFlow(Jumps):
             self._recorder.guarded(np.zeros_like(away))
 
     def _tell(self, here: NDArray[np.bool_], votes: NDArray[np.bool_], all_of: bool) -> None:
-        """What the votes of everyone who lives bring together."""
+        """Combine the votes of all live lanes."""
         counts, truths = self.environment.barrier_results
         count = (votes & here).tobytes().count(1)
         write(counts, count, here)
         write(truths, count == here.tobytes().count(1) if all_of else count > 0, here)
 
     def _barrier_index(self, pc: int, barrier: int, threads: int | None) -> int:
-        """The index under which a BAR with its numbers in registers is recorded: behind the code."""
+        """Return the index, after the code, under which a BAR with its numbers in registers is recorded."""
         used = self.barriers_used
         return used.setdefault((pc, barrier, threads), len(self._sites) + len(used))
 
@@ -372,7 +371,7 @@ class ControlFlow(Jumps):
             self._groups.append(self._group(pc, lanes))
 
     def _check_stuck(self) -> None:
-        """Nobody can go on: fine if all have exited, else a barrier that is never complete."""
+        """Check the end, at which no lane can continue: either all have exited, or a barrier is never complete."""
         for barrier, pc, lanes, arrived in self._barriers.waiting():
             alive = int(np.count_nonzero(self._convergence.alive))
             raise ExecutionError(
@@ -394,6 +393,6 @@ class ControlFlow(Jumps):
 
 
 def _barrier_number(site: Site) -> int:
-    """The number of the convergence barrier that an instruction names; -1 if it names none."""
+    """Return the number of the convergence barrier that an instruction names, or -1."""
     names = [o for o in site.instruction.operands if re.fullmatch(r"B\d+", o)]
     return int(names[0][1:]) if names else -1

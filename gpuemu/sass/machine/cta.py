@@ -1,8 +1,8 @@
-"""Executes a CTA: all its warps, one array operation for those at the same instruction.
+"""Execute a CTA: all its warps, with one array operation for all that are at the same instruction.
 
-The lowest instruction goes first, so that lanes behind catch up with those ahead; a group that has run for
-long while another could, or that says it waits, gives way, so that a warp that spins for another's store does
-not spin for ever.
+The group at the lowest instruction goes first, so that it catches up with the others. A group gives way if it has run
+for long while another could, or if it signals that it waits. Therefore a warp that spins for another's store does not
+spin forever.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ TURN = 1024
 
 
 class CtaExecutor(ControlFlow):
-    """The code of a kernel, bound to the lanes of a CTA, of which one executes at a time.
+    """The code of a kernel, bound to the lanes of a CTA. One CTA executes at a time.
 
-    `begin` starts one, `go_on` executes it until it ends or waits for what another CTA must write; then `set_aside`
-    puts it away, and `bring_back` lets it go on.
+    `begin` starts a CTA, and `go_on` executes it until it ends or waits for another CTA's store. Then `set_aside` saves
+    it, and `bring_back` restores it.
     """
 
     def __init__(self, environment: Environment, clusters: Clusters | None = None):
@@ -48,44 +48,44 @@ class CtaExecutor(ControlFlow):
         self._is_memory = [i.accesses_memory for i in environment.code]
         self._awaits = [i.mnemonic == "UCGABAR_WAIT" or i.has("PHASECHK", "TRY_ALLOC") for i in environment.code]
         self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
-        self._in_vain = 0, 0  # how often lanes have waited since the clock stood there
+        self._in_vain = 0, 0  # number of waits of lanes since the clock had this value
         self.polls = Polls(environment)
         self.polls.groups = lambda: self._groups
         self.compiled = True
-        """Whether compiled loops may execute what nobody listens to."""
+        """Whether compiled loops may execute instructions without observers."""
         self._bridge: Bridge | None = None
         self._steps_taken = 0
-        # Warp instructions of what has ended; clock at the start of the group that goes now, and its warps.
+        # Warp instructions before the current group; the clock at the group's start, and its warps.
         self._executed = 0, 0, 0
 
     def instructions(self) -> int:
-        """Warp instructions executed so far, by all CTAs; another thread may ask while `go_on` runs."""
+        """Return the warp instructions executed so far by all CTAs; another thread may call this while `go_on` runs."""
         before, since, warps = self._executed
         return before + (self.environment.clock - since) * warps
 
     def instructions_of(self, cta: Cta) -> int:
-        """Warp instructions that the CTA has executed, the one that goes now among them."""
+        """Return the warp instructions that the CTA has executed, including the current one."""
         _, since, warps = self._executed
         return cta.budget - cta.left + (self.environment.clock - since) * warps
 
     def has_executed(self, k: int) -> bool:
-        """Whether a lane of any CTA has executed the instruction with this number, which is no branch."""
+        """Whether a lane of any CTA has executed the instruction with this number, which is not a branch."""
         return self._steps[k] is not None
 
     def site(self, k: int) -> Site:
-        """An instruction of the code, by its number."""
+        """Return an instruction of the code by its number."""
         return self._sites[k]
 
     def number_of(self, instruction: Instruction) -> int:
         return self._index_of[instruction.offset]
 
     def at_mbarriers(self, cta: Cta, looks: list[Look]) -> list[Wait]:
-        """Where lanes of the CTA, which has been brought back, wait at mbarriers: at these looks, or to look."""
+        """Return the waits at mbarriers of lanes of the restored CTA: at these looks, or at their next look."""
         next_ = [(self._sites[g.pc], self._present(g.mask)) for g in cta.groups if g.pc < len(self._sites)]
         return waits_at([*((look.site, look.lanes) for look in looks), *next_])
 
     def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
-        """A CTA at its first instruction. `keep`: whether the recorder takes it down."""
+        """Start a CTA at its first instruction. `keep`: whether the recorder records it."""
         self._lanes.reset()
         self.environment.memory.new_cta()
         if self._bridge is not None:
@@ -95,9 +95,9 @@ class CtaExecutor(ControlFlow):
     def begin_ahead(
         self, numbers: Sequence[int], recorder: Callable[[], Recorder], budget: int
     ) -> tuple[list[Ended], Cta | None]:
-        """The first of these CTAs, which nobody records, by compiled loops alone.
+        """Execute the first of these CTAs, which are not recorded, only by compiled loops.
 
-        Returns those that have ended, and the next one, which has begun, where loops do not know how to go on.
+        Returns the CTAs that have ended, and the next one, which has begun, if the loops cannot continue it.
         """
         bridge = None if self._clusters is not None or self._lanes.are_noisy else self._bridge_now(False)
         if bridge is None:
@@ -144,13 +144,13 @@ class CtaExecutor(ControlFlow):
             self.environment.replayed.attach(cta.number, self._lanes.warps, cta.recorder.times, told)
 
     def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
-        """Note for another CTA of the cluster what it gets from this one."""
+        """Note the effects on another CTA of the cluster."""
         assert cta.cluster is not None
         steps = cta.recorder.operation(warp)
         cta.cluster.incoming.setdefault(rank, []).append(Incoming(warp, steps, barrier, arrivals, count))
 
     def set_aside(self, cta: Cta) -> None:
-        """Put away all that is the CTA's own, so that another can execute."""
+        """Save the CTA's own state, so that another can execute."""
         environment = self.environment
         cta.waits_for, cta.repeats = self.polls.waiting(), self.polls.repeats()
         cta.groups = self._groups
@@ -158,7 +158,7 @@ class CtaExecutor(ControlFlow):
         cta.put_away = self._lanes.put_away(), environment.memory.put_away(), environment.cta, others
 
     def bring_back(self, cta: Cta, in_vain: bool) -> None:
-        """Put everything back where it was, so that the CTA can go on; `in_vain`: what it did was but to wait."""
+        """Restore the state of a CTA, so that it can continue. `in_vain`: it only waited before."""
         if in_vain and cta.keep:
             cta.recorder.leave_out(cta.repeats)
         environment = self.environment
@@ -175,9 +175,9 @@ class CtaExecutor(ControlFlow):
         self._attach(cta)
 
     def go_on(self, cta: Cta) -> bool:
-        """Execute the CTA until it ends, which is true, or all its warps wait for what others write: then false.
+        """Execute the CTA until it ends (return True), or until all its warps wait for stores of others (return False).
 
-        Raises ExecutionError for what a kernel must not do, an exceeded budget of warp instructions among it.
+        Raises ExecutionError for faults of the kernel, including an exceeded budget of warp instructions.
         """
         with np.errstate(all="ignore"):
             while self._groups:
@@ -211,7 +211,7 @@ class CtaExecutor(ControlFlow):
     # -- choosing -------------------------------------------------------------------------------------------
 
     def _choose(self, turn: int) -> tuple[Group, int]:
-        """The group that goes next, and the pc at which it must give way."""
+        """Return the group that goes next, and the pc at which it must give way."""
         groups = self._groups
         if len(groups) == 1:
             return groups[0], len(self._sites) + 1
@@ -230,7 +230,7 @@ class CtaExecutor(ControlFlow):
         return first, min(ahead, default=len(self._sites) + 1)
 
     def _merge(self) -> None:
-        """Join groups of different warps that are at the same instruction; who waits at an mbarrier still gives way."""
+        """Join groups of different warps at the same instruction; a group that waits at an mbarrier still gives way."""
         at: dict[int, list[Group]] = {}
         for group in self._groups:
             at.setdefault(group.pc, []).append(group)
@@ -260,7 +260,7 @@ class CtaExecutor(ControlFlow):
     # -- executing ------------------------------------------------------------------------------------------
 
     def _run_group(self, group: Group, limit: int, budget: int) -> int:
-        """Execute a group until it parts, waits, ends or reaches `limit`; returns the warp instructions."""
+        """Execute a group until it splits, waits, ends or reaches `limit`; return the warp instructions."""
         environment, recorder = self.environment, self._recorder
         assert recorder is not None
         steps, guards, handlers = self._steps, self._guards, self._handlers
@@ -329,7 +329,7 @@ class CtaExecutor(ControlFlow):
                     if every_lane(effective):
                         step(None)
                     elif any_lane(effective):
-                        # A copy: the instruction may write the predicate that guards it.
+                        # A copy, because the instruction may write the predicate that guards it.
                         step(effective.copy())
                     elif keep and self._is_memory[pc]:
                         recorder.access(None, None)
@@ -341,7 +341,7 @@ class CtaExecutor(ControlFlow):
         return done * warps
 
     def _built(self, pc: int) -> Step:
-        """The step of an instruction, which stays."""
+        """Return the step of an instruction, which is kept."""
         step = build(self._sites[pc])
         if self.environment.observer is not None:
             step = self.environment.observer.around(self._sites[pc], step)
@@ -349,7 +349,7 @@ class CtaExecutor(ControlFlow):
         return step
 
     def _bridge_now(self, logs: bool) -> Bridge | None:
-        """What leads to compiled loops, where they are there and nobody listens."""
+        """Return the bridge to compiled loops, if they are available and nobody observes."""
         environment = self.environment
         if logs or not self.compiled or environment.observer is not None or environment.replayed is not None:
             return None
@@ -360,16 +360,16 @@ class CtaExecutor(ControlFlow):
         return self._bridge if self._bridge.ready(steps) else None
 
     def _learns(self, bridge: Bridge, pc: int) -> bool:
-        """Whether compiled loops, which have met an instruction that they do not know, know it now."""
+        """Whether compiled loops can now execute an instruction at which they stopped."""
         step = None if self._handlers[pc] is not None else self._steps[pc] or self._built(pc)
         return bridge.knows(pc, self._sites[pc], step)
 
     def _waits(self, group: Group, pc: int) -> bool:
-        """Whether lanes that would look at an mbarrier in vain, or ask for registers, let others go on first; not if
-        none of those can.
+        """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
 
-        So a loop around a look, or a look that sleeps, is in the record once, whatever the order of execution. Where
-        all lanes of the CTA have looked in vain, all look once more, so that it is known that nothing ends that.
+        They do so only if other lanes can continue. Therefore a loop around a look, or a look that sleeps, is in the
+        record once, whatever the order of execution. If all lanes of the CTA have looked in vain, all look once more,
+        to make sure that nothing ends the wait.
         """
         here, cluster = self._effective(group, pc), self.environment.memory.cluster
         if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
@@ -389,5 +389,5 @@ class CtaExecutor(ControlFlow):
 
 
 def _warps(mask: NDArray[np.bool_]) -> int:
-    """The warps that have a lane in the mask, as bits."""
+    """Return the warps that have a lane in the mask, as bits."""
     return int.from_bytes(np.packbits(mask.reshape(-1, WARP).any(axis=1)).tobytes(), "big")

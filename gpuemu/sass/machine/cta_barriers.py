@@ -1,4 +1,4 @@
-"""The barriers of a CTA: who has arrived at each, who waits there, and what their votes bring together."""
+"""The barriers of a CTA: the lanes that have arrived, the lanes that wait, and the result of their votes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuemu.sass.machine.lanes import Lanes
 
 
 class CtaBarriers:
-    """The CTA's barriers 0 to 15, and the reduction that BAR.RED makes over arriving lanes."""
+    """The CTA's barriers 0 to 15, and the reduction of BAR.RED over arriving lanes."""
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
@@ -21,7 +21,7 @@ class CtaBarriers:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has arrived anywhere."""
+        """Whether no lane has arrived at any barrier."""
         return not self._arrived
 
     def arrive(
@@ -33,9 +33,9 @@ class CtaBarriers:
         votes: NDArray[np.bool_] | None,
         all_of: bool = False,
     ) -> None:
-        """`lanes` arrive, to go on at `pc` (None: they do not wait); `expected` threads, None for all that live.
+        """`lanes` arrive, and continue at `pc` (None: they do not wait); `expected` threads, None for all live ones.
 
-        `votes` are brought together; `all_of`: true only if all are.
+        `votes` are combined; `all_of`: the result is true only if all votes are.
         """
         self._expected[barrier] = expected
         self._arrived[barrier] = self._arrived.get(barrier, 0) + int(np.count_nonzero(lanes))
@@ -47,9 +47,9 @@ class CtaBarriers:
             self._all_of[barrier] = all_of
 
     def opened(self, alive: int) -> list[tuple[int, int, NDArray[np.bool_], tuple[int, bool] | None]]:
-        """(barrier, pc, lanes, outcome) of every barrier that is complete, `alive` lanes being left.
+        """Return (barrier, pc, lanes, outcome) of every complete barrier, with `alive` live lanes.
 
-        `outcome`: how many votes were true, and whether all were (for AND) or any was; None without votes.
+        `outcome`: the number of true votes, and whether all were true (for AND) or any; None without votes.
         """
         found = []
         for barrier, arrived in list(self._arrived.items()):
@@ -69,8 +69,8 @@ class CtaBarriers:
         return found
 
     def waiting(self) -> list[tuple[int, int, NDArray[np.bool_], int]]:
-        """(barrier, pc, lanes, lanes that have arrived) of every barrier that is not complete.
+        """Return (barrier, pc, lanes, number of arrived lanes) of every incomplete barrier.
 
-        `lanes` are the first that wait there, to go on at `pc`.
+        `lanes` are the first that wait there, and continue at `pc`.
         """
         return [(barrier, *waiting[0], self._arrived.get(barrier, 0)) for barrier, waiting in self._waiting.items()]

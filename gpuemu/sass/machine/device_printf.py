@@ -1,7 +1,7 @@
 """printf as device code calls it: a format, and its arguments packed in memory at their natural alignment.
 
-int and unsigned take 4 bytes, long, long long and pointers 8, every float is a double. Conversions, flags, width
-and precision are C's; the text is that of glibc, which prints it for a CUDA program.
+int and unsigned take 4 bytes, long, long long and pointers take 8, and every float is a double. Conversions, flags,
+width and precision are those of C. The output matches glibc, which prints it for a CUDA program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NARROW = {"h": 16, "hh": 8}
 
 
 class FormatError(ValueError):
-    """A format that is not understood; the message is what was found."""
+    """An unsupported format; the message is the part that was found."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,20 @@ class _Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """A format taken apart: text and conversions in turn, how many arguments they take, and in how many bytes."""
+    """A parsed format: alternating text and conversions, and the number and bytes of their arguments."""
 
     parts: tuple[str | _Field, ...]
     arguments: int
     argument_bytes: int
 
     def text(self, data: bytes, string: Callable[[int], str]) -> str:
-        """What is printed for the packed arguments; `string` reads the string at an address."""
+        """Return the output for the packed arguments; `string` reads the string at an address."""
         return "".join(part if isinstance(part, str) else _converted(part, data, string) for part in self.parts)
 
 
 @lru_cache(maxsize=256)
 def parse_format(text: str) -> Layout:
-    """Take a format apart. Raises FormatError."""
+    """Parse a format. Raises FormatError."""
     parts: list[str | _Field] = []
     at = end = arguments = 0
     while at < len(text):
@@ -86,7 +86,7 @@ def parse_format(text: str) -> Layout:
 
 
 def _number(text: str | None) -> int | str | None:
-    """A width or a precision; a precision of which only the point stands is 0."""
+    """Return a width or a precision; a precision without digits is 0."""
     return text if text in (None, "*") else int(text or "0")
 
 
@@ -129,7 +129,7 @@ def _sign(flags: str, negative: bool) -> str:
 
 
 def _integer(field: _Field, flags: str, bits: int, precision: int | None) -> tuple[str, str]:
-    """Sign or prefix, and digits."""
+    """Return sign or prefix, and digits."""
     size = _NARROW.get(field.length, 8 * field.size)
     value = bits & ((1 << size) - 1)
     prefix = ""
@@ -148,7 +148,7 @@ def _integer(field: _Field, flags: str, bits: int, precision: int | None) -> tup
 
 
 def _floating(flags: str, kind: str, value: float, precision: int | None) -> tuple[str, str]:
-    """Sign, and digits."""
+    """Return sign, and digits."""
     sign = _sign(flags, math.copysign(1, value) < 0)
     size = abs(value)
     if not math.isfinite(size):
@@ -162,7 +162,7 @@ def _floating(flags: str, kind: str, value: float, precision: int | None) -> tup
 
 
 def _hexadecimal(size: float, precision: int | None, point: bool) -> str:
-    """As glibc writes it: 0x1.8p+1, with the digits that the value needs unless a precision is given."""
+    """Write it as glibc does: 0x1.8p+1, with the digits that the value needs unless a precision is given."""
     if precision is not None:
         raise FormatError("a precision for %a")
     mantissa, _, exponent = size.hex().partition("p")

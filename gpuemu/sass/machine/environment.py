@@ -1,4 +1,4 @@
-"""What a CTA's instructions see besides registers: constants, the CTA's place in the launch, memory, a clock."""
+"""The inputs of a CTA's instructions besides registers: constants, the CTA's place in the launch, memory, a clock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Fault(NamedTuple):
-    """An access that memory does not have: `memory` such as "global", `access` such as "load", all lanes it is of.
+    """An invalid memory access: `memory` such as "global", `access` such as "load", and all lanes concerned.
 
-    `kind` is "outside", "misaligned" or "unwritten"; `address` is that of the first lane. `places`: the bytes of shared
-    memory that nobody wrote.
+    `kind` is "outside", "misaligned" or "unwritten"; `address` is that of the first lane. `places`: the unwritten bytes
+    of shared memory.
     """
 
     memory: str
@@ -37,20 +37,20 @@ class Fault(NamedTuple):
 
 
 class ExecutionError(RuntimeError):
-    """An instruction did what a kernel must not do. `lane` counts in the CTA; None if it concerns all of it.
+    """A fault of a kernel at an instruction. `lane` counts in the CTA; None if the fault concerns all of it.
 
-    `fault` says more of an access to memory.
+    `fault` has details of a memory access.
     """
 
     fault: Fault | None = None
     title = ""
-    """What check calls it; "" for what has no name of its own."""
+    """The name of the fault in check's output, or "" if it has none."""
     stuck: tuple[tuple[Instruction, NDArray[np.bool_]], ...] = ()
-    """Where lanes wait for others of their warps for ever, and which: those at a WARPSYNC first."""
+    """Lanes that wait forever for others of their warps, and their instructions; those at a WARPSYNC come first."""
     is_assertion = False
     """Whether it is a failed assert()."""
     waits: tuple[Any, ...] = ()
-    """Of lanes that wait at mbarriers for ever: semantics.mbarrier_waits.Wait, the most telling first."""
+    """Lanes that wait at mbarriers forever: semantics.mbarrier_waits.Wait, the most informative first."""
 
     def __init__(self, instruction: Instruction, lane: int | None, found: str, right: str):
         self.instruction = instruction
@@ -61,30 +61,30 @@ class ExecutionError(RuntimeError):
 
 
 def _no_print(text: str) -> None:
-    """Nobody reads."""
+    """Ignore the text."""
 
 
 Spaces = int | NDArray[np.uint8]
-"""The memory that lanes meant by generic addresses, numbers of trace.model.SPACES: one for all, or [place's lanes]."""
+"""Memories of lanes with generic addresses, as numbers of trace.model.SPACES: one for all, or [lanes of the place]."""
 
 
 def no_record(place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
-    """Nobody listens."""
+    """Ignore the access."""
 
 
 def no_event(warp: int, **what: int) -> None:
-    """Nobody listens."""
+    """Ignore the event."""
 
 
 def no_news(warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
-    """Nobody listens."""
+    """Ignore the signal."""
 
 
 class Record(Protocol):
-    """Takes down an access: see Environment.record."""
+    """Records an access: see Environment.record."""
 
     def __call__(self, place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None, /) -> None:
-        """The addresses of an execution's lanes."""
+        """Record the addresses of an execution's lanes."""
 
 
 class WorkQueues(Protocol):
@@ -95,15 +95,15 @@ class WorkQueues(Protocol):
         """Whether there is such a word."""
 
     def take(self, address: int, cta: int, found: int) -> tuple[int, int]:
-        """(the value that a CTA finds when it adds 1 to a word, the amount that other CTAs add besides)."""
+        """Return (the value that a CTA reads when it adds 1 to a word, the amount that other CTAs add as well)."""
 
 
 @dataclass
 class Environment:
-    """The surroundings of the CTA being executed.
+    """The surroundings of the CTA that executes.
 
-    `constants`: bank number → its bytes as uint8. `cta`: its (x, y, z) in the grid. `clock` advances by one with
-    every instruction executed, and reads of the clock find it unless a replay has told cycles.
+    `constants`: bank number → its bytes as uint8. `cta`: its (x, y, z) in the grid. `clock` advances by one with every
+    instruction executed. Reads of the clock return it unless a replay has supplied cycles.
     """
 
     arch: Architecture
@@ -113,36 +113,38 @@ class Environment:
     constants: Mapping[int, NDArray[np.uint8]]
     code: tuple[Instruction, ...]
     known_words: frozenset[int] | None = None
-    """Offsets of the words of constant bank 0 that hold what they should; None: all of them."""
+    """Offsets of the words of constant bank 0 that have valid values; None for all of them."""
     shared_memory_size: int = 0
-    """Bytes of shared memory that the CTA takes, what the system reserves included."""
+    """Bytes of shared memory that the CTA occupies, including the reserved ones."""
     cta: tuple[int, int, int] = (0, 0, 0)
     clock: int = 0
     replayed: ReplayedClock | None = None
-    """What reads of the clock find in place of `clock`."""
+    """The source of clock values in place of `clock`."""
     record: Record = no_record
-    """Called by every access to shared, global or local memory, after its checks, with the byte addresses of the
-    mask's lanes. Those in shared memory count from the CTA's first byte, those in local memory from the lane's.
-    Of generic addresses it is told which memory they mean, of asynchronous copies where they read.
+    """Called by every access to shared, global or local memory, after its checks.
+
+    The arguments are the byte addresses of the mask's lanes, the memories of generic addresses, and the addresses that
+    asynchronous copies read. Addresses in shared memory count from the CTA's first byte, and those in local memory from
+    the lane's.
     """
     event: Callable[..., None] = no_event
-    """Called with the warp and what an asynchronous instruction did in it, by the names of `trace.events`."""
+    """Called with the warp and the effect of an asynchronous instruction in it, by the names of `trace.events`."""
     told: Callable[[int, int, int, int, int], None] = no_news
     """Called with the warp, the rank of another CTA of the cluster, the byte of its mbarrier, arrivals and bytes."""
     patterns: Patterns = field(default_factory=Patterns)
-    """What the addresses of accesses have looked like."""
+    """The address patterns of earlier accesses."""
     active: Mask = None
-    """The lanes that execute the current instruction before its guard: what votes and WARPSYNC see."""
+    """The lanes that execute the current instruction, before its guard; votes and WARPSYNC use them."""
     codeless: Mapping[int, str] = field(default_factory=dict)
-    """Address → name of the functions that are called but are no code of the cubin: the driver's."""
+    """Address → name of functions that are called but have no code in the cubin: the driver's functions."""
     printer: Callable[[str], None] = _no_print
-    """Takes what printf prints."""
+    """Receives the output of printf."""
     observer: Observer | None = None
-    """Who listens."""
+    """The observer of the execution."""
     handouts: WorkQueues | None = None
-    """Words that hand out the work of all CTAs; None where every CTA executes."""
+    """Words that distribute work among all CTAs; None if every CTA executes."""
     barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
-    """What the last BAR.RED of each lane brought together: how many votes were true, and AND or OR of them."""
+    """The result of each lane's last BAR.RED: the number of true votes, and their AND or OR."""
     return_address: NDArray[np.uint32] = field(init=False)
     """The two words of each lane's return address register, [2, lanes]."""
 
@@ -152,9 +154,9 @@ class Environment:
         self.return_address = np.zeros((2, count), np.uint32)
 
     def now(self, nanoseconds: bool) -> Any:
-        """What a read of the clock or of %globaltimer finds: a number for all, or [lanes]."""
+        """Return the value of a read of the clock or of %globaltimer: a number for all, or [lanes]."""
         return self.clock if self.replayed is None else self.replayed.now(nanoseconds)
 
     def knows(self, bank: int, offset: int) -> bool:
-        """Whether that place of a constant bank holds what it should, and not what only a driver could fill in."""
+        """Whether that word of a constant bank is valid, as opposed to one that only a driver could fill in."""
         return bank != 0 or self.known_words is None or offset // 4 * 4 in self.known_words

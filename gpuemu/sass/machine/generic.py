@@ -1,4 +1,4 @@
-"""Generic addresses: accesses that find out from the address which memory they mean."""
+"""Generic addresses: accesses whose addresses select the memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuemu.trace.model import CLUSTER, GLOBAL, LOCAL, SHARED
 
 
 class GenericSpace(Space):
-    """Generic addresses, uint64: those in the shared and the local window lead there, others to global memory."""
+    """Generic addresses, uint64: the shared and the local window select these memories; all others are global."""
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)
@@ -29,7 +29,7 @@ class GenericSpace(Space):
         self.shared_start = SHARED_WINDOW + self.memory.shared_base
 
     def _one(self, place: Place) -> tuple[Space, int] | None:
-        """The memory that all addresses mean, and where it starts; None if they mean several."""
+        """Return the memory that all addresses select, and its start; None if they select several."""
         base, pattern = place
         low, high = base + pattern.low, base + pattern.high
         if high < LOCAL_WINDOW or pattern.count == 0:
@@ -46,11 +46,11 @@ class GenericSpace(Space):
 
     @property
     def _windows_bytes(self) -> int:
-        """Of the shared memory of all CTAs of the cluster."""
+        """Bytes of the windows of all CTAs of the cluster."""
         return WINDOW_BYTES if self.memory.cluster is None else MOST_CTAS * WINDOW_BYTES
 
     def _ranks(self, addresses: NDArray[Any]) -> NDArray[Any]:
-        """In which CTA's shared memory each address is, -1 for none."""
+        """Return the CTA whose shared memory contains each address, or -1."""
         distance = addresses - np.uint64(SHARED_WINDOW)
         inside = distance < np.uint64(self._windows_bytes)
         return np.where(inside, (distance >> np.uint64(RANK_SHIFT)).astype(np.int64), -1)
@@ -87,13 +87,13 @@ class GenericSpace(Space):
                 yield Piece(memory, index, part[within])
 
     def _lanes_of(self, place: Place, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Places among the addresses as lanes of the CTA."""
+        """Convert indices of the addresses to lanes of the CTA."""
         chosen = np.zeros(self.site.lanes.count, dtype=np.bool_)
         chosen[slice(None) if place.pattern.lanes is None else place.pattern.lanes] = inside
         return chosen
 
     def record(self, place: Place, mask: Mask) -> None:
-        """As for the other spaces: shared and local addresses count from the window's start."""
+        """Record the access as other spaces do: shared and local addresses count from the window's start."""
         if not in_windows(place):
             super().record(place, mask)
             return
@@ -127,5 +127,5 @@ def in_windows(place: Place) -> bool:
 
 
 def in_window(addresses: NDArray[Any], start: int) -> NDArray[np.bool_]:
-    """Which addresses are in the window that starts there."""
+    """Return which addresses are in the window that starts at `start`."""
     return addresses - np.uint64(start) < np.uint64(WINDOW_BYTES)

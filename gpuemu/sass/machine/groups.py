@@ -1,8 +1,8 @@
-"""Lanes that execute together, and the places where they part and meet.
+"""Lanes that execute together, and the places where they split and meet.
 
-A `Group` is a set of lanes, of any warps, at one instruction. Warps in step are one group, so that one array
-operation serves them all; a branch that lanes take differently splits a group. Lanes of one warp meet again only
-at a convergence barrier (BSSY names the lanes, BSYNC waits for them), as on the hardware.
+A `Group` is a set of lanes, of any warps, at one instruction. Warps in step form one group, so that one array operation
+serves them all. A divergent branch splits a group. Lanes of one warp meet again only at a convergence barrier (BSSY
+names the lanes, and BSYNC waits for them), as on the hardware.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane, ballots, write
 
 CONVERGENCE = 16
-"""Convergence barriers B0 to B15 of each warp. Two more serve WARPSYNC, and that of a collective region."""
+"""Convergence barriers B0 to B15 of each warp. Two more serve WARPSYNC and collective regions."""
 WARPSYNC, COLLECTIVE = CONVERGENCE, CONVERGENCE + 1
 _WARPSYNCS = (WARPSYNC, COLLECTIVE)
 _BARRIERS = CONVERGENCE + len(_WARPSYNCS)
@@ -24,12 +24,12 @@ _BARRIERS = CONVERGENCE + len(_WARPSYNCS)
 
 @dataclass(eq=False)
 class Group:
-    """`mask`: the lanes, None for every lane of the CTA; `pc`: index of their next instruction; `who`: the
-    recorder's number for the set of warps among them; `polls`: how often they have said that they wait;
-    `gives_way`: whether others go first.
+    """A set of lanes that execute together.
 
-    `bits` and `absent` are Convergence's: for each lane the lanes of its warp that are here, and those that live
-    and are not (None if there are none) as of some number of exits.
+    `mask`: the lanes, None for every lane of the CTA. `pc`: index of their next instruction. `who`: the recorder's
+    number of their set of warps. `polls`: how often they have signaled that they wait. `gives_way`: whether others go
+    first. `bits` and `absent` belong to Convergence: for each lane, the lanes of its warp in the group, and the live
+    ones outside it (None if there are none) as of a number of exits.
     """
 
     pc: int
@@ -42,7 +42,7 @@ class Group:
 
 
 class Convergence:
-    """Who waits where for whom: convergence barriers of all warps, WARPSYNC, and lanes that have exited."""
+    """Waits among lanes: convergence barriers of all warps, WARPSYNC, and lanes that have exited."""
 
     def __init__(self, lanes: Lanes):
         self._lanes = lanes
@@ -51,19 +51,19 @@ class Convergence:
         self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
         self.participants = np.zeros((_BARRIERS, count), dtype=np.uint32)
-        # The meeting that it names with that: a number for each BSSY that has been executed.
+        # The meeting that belongs to them: a number for each executed BSSY.
         self.meeting = np.zeros((_BARRIERS, count), dtype=np.int64)
         self.meetings = 0
-        # Of barriers that functions have saved, the meetings, the innermost last: [barrier][depth, lane].
+        # The meetings of barriers that functions have saved, the innermost last: [barrier][depth, lane].
         self._saved: dict[int, NDArray[np.int64]] = {}
         self._depth = np.zeros((_BARRIERS, count), dtype=np.int64)
-        # (meeting, warp) → who has left it.
+        # (meeting, warp) → the lanes that have left it.
         self._left: dict[tuple[int, int], int] = {}
         self._waiting_at = np.full((_BARRIERS, count), -1, dtype=np.int64)
         self.anyone_waits = False
 
     def _bits(self, group: Group) -> NDArray[np.uint32]:
-        """For each lane the lanes of its warp that are in the group."""
+        """Return for each lane the lanes of its warp that are in the group."""
         if group.bits is None:
             group.bits = np.repeat(ballots(self.alive if group.mask is None else group.mask), WARP)
         return group.bits
@@ -79,11 +79,11 @@ class Convergence:
             self.meeting[barrier][group.mask] = self.meetings
 
     def forget(self, barrier: int, mask: Mask) -> None:
-        """BREAK: the lanes of `mask` will not come to `barrier`.
+        """BREAK: the lanes of `mask` will not arrive at `barrier`.
 
-        That concerns the lanes that would meet them there; others of the warp may be elsewhere, in another call,
-        and wait at the barrier of this number for others. Who has saved the barrier for a call is told when it comes
-        back.
+        This concerns the lanes that would meet them there. Others of the warp may be elsewhere, in another call, and
+        wait for others at the barrier of the same number. Lanes that have saved the barrier for a call receive the
+        change when they restore it.
         """
         here = self.alive if mask is None else mask
         participants, meeting = self.participants[barrier], self.meeting[barrier]
@@ -95,7 +95,7 @@ class Convergence:
                 self._left[number, warp] = self._left.get((number, warp), 0) | int(bits[warp])
 
     def save(self, barrier: int, mask: NDArray[np.bool_]) -> None:
-        """BMOV: a function keeps what the lanes of `mask` wait for at `barrier`, as its callers do."""
+        """BMOV: a function saves the lanes that the lanes of `mask` wait for at `barrier`, as its callers do."""
         lanes = np.flatnonzero(mask)
         depth = self._depth[barrier]
         saved = self._saved.get(barrier, np.zeros((0, len(depth)), dtype=np.int64))
@@ -107,7 +107,7 @@ class Convergence:
         self._saved[barrier] = saved
 
     def restore(self, barrier: int, who: Any, mask: NDArray[np.bool_]) -> None:
-        """BMOV: these lanes wait at `barrier` again for `who` they did, but for those that have left since."""
+        """BMOV: the lanes of `mask` wait at `barrier` for `who` again, without those that have left since."""
         write(self.participants[barrier], who, mask)
         depth = self._depth[barrier]
         lanes = np.flatnonzero(mask & (depth > 0))
@@ -123,7 +123,7 @@ class Convergence:
                 self.participants[barrier][of_it[of_it // WARP == warp]] &= np.uint32(~left & 0xFFFFFFFF)
 
     def passes_at_once(self, barrier: int, group: Group) -> bool:
-        """Whether every lane of the group finds all its partners in it: nobody has to wait."""
+        """Whether every lane of the group has all its partners in it, so that no lane has to wait."""
         exits, absent = group.absent
         if exits != self._exits:
             absent = np.repeat(ballots(self.alive), WARP) & ~self._bits(group)
@@ -136,13 +136,13 @@ class Convergence:
         return not any_lane(missing if group.mask is None else missing & group.mask)
 
     def wait(self, barrier: int, mask: Mask, pc: int) -> None:
-        """The lanes of `mask` wait at `barrier`, to go on at `pc`."""
+        """The lanes of `mask` wait at `barrier`, and continue at `pc`."""
         here = self.alive if mask is None else mask
         self._waiting_at[barrier][here] = pc
         self.anyone_waits = True
 
     def leave(self, mask: Mask) -> None:
-        """EXIT: the lanes of `mask` are gone."""
+        """EXIT: the lanes of `mask` have exited."""
         self._exits += 1
         if mask is None:
             self.alive[:] = False
@@ -150,11 +150,11 @@ class Convergence:
             self.alive &= ~mask
 
     def released(self) -> list[tuple[int, NDArray[np.bool_]]]:
-        """(pc, lanes) of everyone whose partners have all come or gone; they wait no longer.
+        """Return (pc, lanes) of all lanes whose partners have arrived or exited, and end their waits.
 
-        Partners wait at the same barrier for the same lanes, those of a plain WARPSYNC also at the same instruction. A
-        lane that waits there for others is in a deeper call, or elsewhere: it has not come. Lanes of a warp that waited
-        for others are not together.
+        Partners wait at the same barrier for the same lanes; those of a plain WARPSYNC also wait at the same
+        instruction. A lane that waits there for other lanes is in a deeper call, or elsewhere, and has not arrived.
+        Lanes of a warp that waited for different lanes do not form one group.
         """
         if not self.anyone_waits:
             return []
@@ -175,9 +175,9 @@ class Convergence:
     def _parties(
         self, barrier: int, lanes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
-        """The parties that wait for each other, each lane's party, and which lanes of each party have come.
+        """Return the parties that wait for each other, each lane's party, and the arrived lanes of each party.
 
-        A party is the warp's number above the lanes that are named.
+        A party is the warp's number in the upper bits and the named lanes in the lower ones.
         """
         named = lanes // WARP << 32 | self.participants[barrier][lanes]
         parties, party_of = np.unique(named, return_inverse=True)
@@ -188,13 +188,13 @@ class Convergence:
     def _complete(
         self, barrier: int, lanes: NDArray[np.int64], alive: NDArray[np.uint32]
     ) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Those of these lanes, which wait at a barrier, whose partners have all come or gone."""
+        """Return the lanes, of these that wait at a barrier, whose partners have all arrived or exited."""
         parties, party_of, come = self._parties(barrier, lanes)
         complete = (parties.astype(np.uint32) & alive[parties >> 32] & ~come) == 0
         free, party_of = lanes[complete[party_of]], party_of[complete[party_of]]
         if not len(free):
             return []
-        # The first party of each warp is one group, the second one another.
+        # The first parties of all warps form one group, the second parties another.
         waiting_at, found = self._waiting_at[barrier], []
         rank = np.arange(len(parties)) - np.searchsorted(parties, parties >> 32 << 32)
         for pc, number in sorted(set(zip(waiting_at[free].tolist(), rank[party_of].tolist(), strict=True))):
@@ -205,9 +205,9 @@ class Convergence:
         return found
 
     def _held_up(self, alive: NDArray[np.uint32]) -> list[tuple[int, NDArray[np.bool_]]]:
-        """(pc, lanes) of those at a BSYNC that only wait for lanes at a WARPSYNC which names them: they go on.
+        """Release lanes at a BSYNC that only wait for lanes at a WARPSYNC that names them; return (pc, lanes).
 
-        An H200 does so. Whoever waits at the WARPSYNC then does not find them at the BSYNC, and does not wait there.
+        An H200 does this. The lanes at the WARPSYNC then do not find them at the BSYNC, and do not wait there.
         """
         at_warpsync = self._waiting_at[list(_WARPSYNCS)] >= 0
         if not at_warpsync.any():
@@ -235,7 +235,7 @@ class Convergence:
         return found
 
     def let_go(self, pcs: frozenset[int], warps: NDArray[np.bool_]) -> list[tuple[int, NDArray[np.bool_]]]:
-        """(pc, lanes) of those of these warps that wait to go on at one of `pcs`; nobody waits for them any longer."""
+        """Release lanes of these warps that wait to continue at `pcs`, and let none await them; return (pc, lanes)."""
         found = []
         for barrier, waiting_at in enumerate(self._waiting_at):
             for pc in set(waiting_at[warps & (waiting_at >= 0)].tolist()) & pcs:
@@ -247,7 +247,7 @@ class Convergence:
         return found
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_]]]:
-        """(pc, lanes) of everyone who waits: those at a WARPSYNC first, which the source asks for; pc is behind it."""
+        """Return (pc, lanes) of all waits, those at a WARPSYNC first, because it is in the source; pc is after it."""
         if not self.anyone_waits:
             return []
         found = []

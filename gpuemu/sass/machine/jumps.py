@@ -1,4 +1,4 @@
-"""The groups of lanes that a CTA is in, and where branches, calls and returns send them."""
+"""The groups of lanes in a CTA, and the targets of branches, calls and returns."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 WHOLE_WARP = np.uint32(0xFFFFFFFF)
 
 Handler = Callable[[Group, int], bool]
-"""Executes a control instruction for a group at its pc; returns whether the group goes on as it is."""
+"""Executes a control instruction for a group at its pc; returns whether the group continues unchanged."""
 
 
 class Jumps:
-    """The groups of a CTA, and the instructions that say where lanes go on."""
+    """The groups of a CTA, and the instructions that determine where lanes continue."""
 
     def __init__(self, environment: Environment):
         self.environment = environment
@@ -45,7 +45,7 @@ class Jumps:
         return Group(pc, whole, self._recorder.set_of(whole))
 
     def _effective(self, group: Group, pc: int) -> NDArray[np.bool_]:
-        """The lanes of the group whose guard is true; it may be the predicate itself."""
+        """Return the lanes of the group whose guard is true; the array may be the predicate itself."""
         guard = self._guards[pc]
         if guard is None:
             return self._present(group.mask)
@@ -59,7 +59,7 @@ class Jumps:
         return index
 
     def _go(self, group: Group, taken: NDArray[np.bool_], target: int, otherwise: int) -> bool:
-        """Send `taken` lanes of the group to `target`, the others to `otherwise`."""
+        """Send `taken` lanes of the group to `target`, and the others to `otherwise`."""
         if not any_lane(taken):
             group.pc = otherwise
             return True
@@ -72,7 +72,7 @@ class Jumps:
         return False
 
     def _chosen(self, site: Site) -> Callable[[Group, int], NDArray[np.bool_]]:
-        """Which lanes an instruction is for: those of its guard that also have the predicates among its operands."""
+        """Return a function for the lanes that an instruction selects by its guard and its predicate operands."""
         conditions = [site.predicate(k) for k in predicates_of(site)]
 
         def chosen(group: Group, pc: int) -> NDArray[np.bool_]:
@@ -88,12 +88,12 @@ class Jumps:
         conditions, chosen = predicates_of(site), self._chosen(site)
         mask_operand: Getter | None = None
         if site.has("DIV", "CONV"):
-            # The lanes that would have to be together: all of the warp where the text names none.
+            # The lanes that would have to be together; all of the warp if the text names none.
             mask_operand = site.source(0) if len(site.operands) > 1 else lambda: WHOLE_WARP
             diverges = site.has("DIV")
         elif len(conditions) != len(site.operands) - 1:
             raise site.unsupported("this form of branch")
-        all_follow = site.has("ANY")  # a warp's lanes all go if any of them does
+        all_follow = site.has("ANY")  # all lanes of a warp jump if any does
 
         def jump(group: Group, pc: int) -> bool:
             group.pc = target
@@ -108,7 +108,7 @@ class Jumps:
                 wanted = np.broadcast_to(mask_operand(), (self._lanes.count,)) & np.repeat(
                     ballots(self._lanes.exists), WARP
                 )
-                # CONV is for lanes that would all take it together; where one would not, none does.
+                # CONV is for lanes that all jump together; if one would not, none does.
                 together = np.repeat(ballots(self._present(group.mask) if diverges else taken), WARP) == wanted
                 taken = taken & (together ^ diverges)
             if all_follow:
@@ -131,9 +131,9 @@ class Jumps:
         return lambda group, pc: self._go(group, self._effective(group, pc), target, pc + 1)
 
     def _destinations(self, site: Site) -> Getter:
-        """The byte offsets that each lane jumps to: int64 [lanes].
+        """Return the byte offsets of each lane's jump: int64 [lanes].
 
-        .REL and BRX: a register's value, of 32 bits, from a base. .ABS: an address of 64 bits.
+        .REL and BRX: a 32-bit register value relative to a base. .ABS: a 64-bit address.
         """
         base = 0
         if len(site.operands) == 2:
@@ -154,7 +154,7 @@ class Jumps:
         return lambda: np.broadcast_to(get(), (count,)).view(np.int32).astype(np.int64) + base
 
     def _computed(self, site: Site) -> Handler:
-        """RET, BRX and calls through a register go where each lane's register says, or into the driver and back."""
+        """Handle RET, BRX and calls through a register: lanes go to its address, or into the driver and back."""
         get = self._destinations(site)
         is_call, codeless = site.mnemonic == "CALL", self.environment.codeless
 
@@ -193,12 +193,12 @@ class Jumps:
 
 
 def predicates_of(site: Site) -> list[int]:
-    """The operands that are predicates."""
+    """Return the operands that are predicates."""
     return [k for k in range(len(site.operands)) if site.is_predicate(k)]
 
 
 def guard_of(site: Site) -> Getter | None:
-    """The getter of a guard such as @!P0, None where there is none or it is always true."""
+    """Return the getter of a guard such as @!P0, or None if there is none or it is always true."""
     text = site.instruction.guard
     if text in ("", "@PT", "@UPT"):
         return None

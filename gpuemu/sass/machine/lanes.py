@@ -1,8 +1,8 @@
 """The registers of a whole CTA: every register is one NumPy array over all its lanes.
 
-Lane number = 32 x warp + lane of the warp, in x-fastest thread order. Uniform registers and predicates are
-kept once per lane, too (the 32 copies of a warp are equal), so that every instruction is one kind of array
-operation. The last register of each file is the constant one: RZ and URZ read 0, PT and UPT read true.
+Lane number = 32 x warp + lane of the warp, in x-fastest thread order. Uniform registers and predicates are also stored
+once per lane (the 32 copies of a warp are equal), so that every instruction is the same kind of array operation. The
+last register of each file is constant: RZ and URZ read 0, PT and UPT read true.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gpuemu.isa.operands import LAST
 from gpuemu.isa.warp import LANES
 
 Mask = NDArray[np.bool_] | None
-"""Lanes that take part; None means all of the CTA."""
+"""Active lanes; None means all of the CTA."""
 Words = NDArray[np.uint32]
 
 WARP = LANES
 RZ, URZ, PT = LAST["R"], LAST["UR"], LAST["P"]
 CTA_ROW = RZ + 1 + URZ + 1
-"""The row of the x of the CTA's place in the grid, among all registers; y and z follow."""
+"""The row, among all registers, of the CTA's x in the grid; y and z follow."""
 FIXED_ROWS = CTA_ROW + 3
 _MOST_FIXED = 16
 _REGISTERS_AT_ONCE = 8
@@ -30,9 +30,10 @@ _LITTLE_ENDIAN_WORD = np.dtype("<u4")
 
 
 class Lanes:
-    """Register files [register, lane] of `warps` warps; `exists` marks lanes of a last partial warp,
-    `thread` is each lane's number in its CTA. `noise`: the seed of the random bits that all but the constant registers
-    hold in a new CTA; None for zeros.
+    """Register files [register, lane] of `warps` warps.
+
+    `exists` marks lanes of a partial last warp, and `thread` is each lane's number in its CTA. `noise`: the seed of the
+    random bits that all but the constant registers hold in a new CTA; None for zeros.
     """
 
     def __init__(self, threads: int, noise: int | None = None):
@@ -41,8 +42,11 @@ class Lanes:
         self.count = self.warps * WARP
         pitch = WARP * (self.warps | 1)
         self.file_block: Words = np.zeros((FIXED_ROWS + _MOST_FIXED, pitch), dtype=np.uint32)
-        """All registers [row, lane], as compiled code takes them, and behind them what never changes in a CTA. An
-        odd number of warps: with a power of two, all registers of a warp would share a few places of a cache."""
+        """All registers [row, lane], as compiled code uses them, followed by values that never change in a CTA.
+
+        The number of warps is odd, because with a power of two all registers of a warp would share a few sets of a
+        cache.
+        """
         self.truth_block = np.zeros((2 * (PT + 1), pitch), dtype=np.uint8)
         rows = self.file_block[:, : self.count]
         truths = self.truth_block.view(np.bool_)[:, : self.count]
@@ -56,7 +60,7 @@ class Lanes:
         self.thread = np.arange(self.count, dtype=np.uint32)
         self.exists = self.thread < threads
         self.held = np.zeros(self.warps, np.int64)
-        """Registers that each thread of a warp has, of the CTA's `pool`."""
+        """Registers that each thread of a warp has, out of the CTA's `pool`."""
         self.pool = 0
         self.are_noisy = noise is not None
         self._new: list[NDArray[Any]] = [np.zeros_like(file[:-1]) for file in self._files()]
@@ -68,7 +72,7 @@ class Lanes:
         return self.registers, self.predicates, self.uniform_registers, self.uniform_predicates
 
     def _random(self, chance: np.random.Generator) -> list[NDArray[Any]]:
-        """Random bits for all but the last register of each file, uniform ones the same in all lanes of a warp."""
+        """Return random bits for all but the last register of each file; uniform ones are equal in a whole warp."""
         found = []
         for number, file in enumerate(self._files()):
             lanes = 1 if number < 2 else WARP
@@ -79,34 +83,34 @@ class Lanes:
         return found
 
     def fixed_row(self, name: str, values: Words) -> int:
-        """The row, among all registers, of values that are the same in every CTA; `name` tells them from others."""
+        """Return the row, among all registers, of values that are the same in every CTA; `name` identifies them."""
         if name not in self._fixed_rows:
             self._fixed_rows[name] = FIXED_ROWS + len(self._fixed_rows)
             self._fixed[self._fixed_rows[name]] = values
         return self._fixed_rows[name]
 
     def file(self, name: str) -> Words:
-        """The register file R or UR."""
+        """Return the register file R or UR."""
         return self.registers if name == "R" else self.uniform_registers
 
     def predicate_file(self, name: str) -> NDArray[np.bool_]:
-        """The predicates P or UP."""
+        """Return the predicates P or UP."""
         return self.predicates if name == "P" else self.uniform_predicates
 
     def reset(self) -> None:
-        """A new CTA: registers 0 and predicates false, or random."""
+        """Start a new CTA: registers are 0 and predicates false, or both are random."""
         for file, new in zip(self._files(), self._new, strict=True):
             file[:-1] = new
         self.registers[RZ] = self.uniform_registers[URZ] = 0
         self.predicates[PT] = self.uniform_predicates[PT] = True
 
     def launched_with(self, registers: int) -> None:
-        """Each thread has so many registers; they are allocated in eights."""
+        """Give each thread this number of registers; they are allocated in eights."""
         self.held[:] = -(-registers // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
         self.pool = int(self.held.sum())
 
     def put_away(self) -> list[NDArray[Any]]:
-        """Copies of all registers up to the last that is in use, for `bring_back`."""
+        """Return copies of all registers up to the last that is in use, for `bring_back`."""
         kept: list[NDArray[Any]] = [self.held.copy(), self.predicates.copy(), self.uniform_predicates.copy()]
         for file in (self.registers, self.uniform_registers):
             used = np.flatnonzero(file.any(axis=1))
@@ -114,7 +118,7 @@ class Lanes:
         return kept
 
     def bring_back(self, kept: list[NDArray[Any]]) -> None:
-        """The registers as they were when they were put away."""
+        """Restore the registers from `put_away`."""
         self.held[:], *kept = kept
         for file, rows in zip(
             (self.predicates, self.uniform_predicates, self.registers, self.uniform_registers), kept, strict=True
@@ -124,17 +128,17 @@ class Lanes:
 
 
 def any_lane(lanes: NDArray[np.bool_]) -> bool:
-    """Whether any is true; Python finds a byte in a row of them faster than NumPy starts a reduction."""
+    """Whether any lane is true; Python finds a byte in a row faster than NumPy starts a reduction."""
     return 1 in lanes.tobytes()
 
 
 def every_lane(lanes: NDArray[np.bool_]) -> bool:
-    """Whether all are true."""
+    """Whether all lanes are true."""
     return 0 not in lanes.tobytes()
 
 
 def ballots(lanes: NDArray[np.bool_]) -> Words:
-    """Bool lanes, or bool [..., 32], as words with a bit for each lane of a warp."""
+    """Return bool lanes, or bool [..., 32], as words with a bit for each lane of a warp."""
     bits = np.packbits(lanes.reshape(-1), bitorder="little")
     return bits.view(_LITTLE_ENDIAN_WORD).astype(np.uint32, copy=False)
 
@@ -148,7 +152,7 @@ def write(target: NDArray[Any], values: Any, mask: Mask) -> None:
 
 
 def whole_warps(mask: Mask) -> Mask:
-    """The mask with every warp that has an active lane active as a whole: what a uniform instruction writes."""
+    """Extend the mask to all lanes of warps that have an active lane, as for a uniform instruction."""
     if mask is None:
         return None
     return np.repeat(mask.reshape(-1, WARP).any(axis=1), WARP)

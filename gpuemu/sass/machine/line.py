@@ -1,4 +1,4 @@
-"""The CTAs of a launch that have still to begin, in their order, without a list of them: a grid may have billions."""
+"""The queue of CTAs that have not begun, in order but without a list of them, because a grid may have billions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Sequence
 
 
 class Line:
-    """Numbers in their order, each taken once. A number may be put in front, or taken out before its turn."""
+    """Numbers in order, each taken once. A number may be put in front, or removed before its turn."""
 
     def __init__(self, numbers: Sequence[int], without: Collection[int] = ()):
         self._all: Collection[int] = numbers if isinstance(numbers, range) else frozenset(numbers)
@@ -23,7 +23,7 @@ class Line:
         return number in self._front or (number in self._all and number not in self._gone)
 
     def put_in_front(self, number: int) -> None:
-        """A number that stands in no line becomes the next."""
+        """Put a number that is not in the line in front."""
         self._front.appendleft(number)
         self._count += 1
 
@@ -34,7 +34,7 @@ class Line:
         return number
 
     def several(self, most: int, stops: Container[int]) -> list[int]:
-        """Take the first numbers, up to so many, but no number that stops and none behind it."""
+        """Take the first numbers, at most `most`, and stop before a number in `stops`."""
         found: list[int] = []
         while self._count and len(found) < most:
             number = self.next()
@@ -45,7 +45,7 @@ class Line:
         return found
 
     def remove(self, number: int) -> None:
-        """Take out one that is in the line."""
+        """Remove a number that is in the line."""
         if number in self._front:
             self._front.remove(number)
         else:

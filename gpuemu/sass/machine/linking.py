@@ -1,11 +1,11 @@
-"""Lays a kernel and the functions that it calls by address out as one piece of code, as the driver does.
+"""Link a kernel and the functions that it calls by address to one piece of code, as the driver does.
 
     image = link(cubin, kernel, texts)
     image.pieces, image.addresses["_Z3fibi"]
 
-Debug builds, separate compilation and the driver's own functions (printf, malloc) leave calls that wait for an
-address. Code starts at address 0 with the kernel; other functions follow. Functions of the driver, and those
-that the kernel cannot reach, get addresses at which there is no code: calling one is refused by name.
+Debug builds, separate compilation and the driver's own functions (printf, malloc) leave calls without an address. Code
+starts at address 0 with the kernel; other functions follow. Functions of the driver, and functions that the kernel
+cannot reach, get addresses without code. A call of one is refused by name.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gpuemu.sass.image.cubin import Cubin, DeviceFunction, Kernel
 from gpuemu.sass.machine.memory import buffer_start
 
 _CODELESS_START = 0x10_0000_0000
-"""Addresses of functions without code here: beyond every kernel's, below every buffer's."""
+"""Addresses of functions without code here: above every kernel's, below every buffer's."""
 _CALL_THROUGH_REGISTER = re.compile(r"\bCALL\.ABS\S*\s+R\d")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A function's code: `start` is its byte offset in the whole."""
+    """A function's code; `start` is its byte offset in the whole."""
 
     name: str
     start: int
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Image:
-    """The pieces, the kernel first. `addresses`: of every function and variable that code or data may name.
+    """The pieces, the kernel first. `addresses`: every function and variable that code or data may name.
 
     `codeless`: address → name of the functions that are not among the pieces.
     """
@@ -49,13 +49,13 @@ class Image:
     codeless: Mapping[int, str]
 
     def place(self, offset: int) -> str:
-        """`function+0x0010` for a byte offset in the whole."""
+        """Return `function+0x0010` for a byte offset in the whole."""
         piece = next(p for p in reversed(self.pieces) if p.start <= offset)
         return f"{piece.name}+{offset - piece.start:#06x}"
 
 
 def variable_addresses(cubin: Cubin) -> dict[str, int]:
-    """The addresses of the module's variables: a launch's first buffers, or where a program's device keeps them."""
+    """Return the addresses of the module's variables: a launch's first buffers, or their places on the device."""
     found: dict[str, int] = {}
     end = None
     for section in cubin.global_sections:
@@ -66,10 +66,10 @@ def variable_addresses(cubin: Cubin) -> dict[str, int]:
 
 
 def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
-    """The image of a kernel; `texts` are the disassemblies of the cubin's functions by name.
+    """Return the image of a kernel; `texts` are the disassemblies of the cubin's functions by name.
 
-    Raises GpuemuError for an object file, whose variables have no places yet, and for a function that brings
-    constants of its own.
+    Raises GpuemuError for an object file, whose variables have no addresses yet, and for a function with its own
+    constants.
     """
     pieces = [Piece(kernel.name, 0, kernel)]
     found = {kernel.name}
@@ -110,7 +110,7 @@ def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
 
 
 def _called(cubin: Cubin, kernel: Kernel, code: Kernel | DeviceFunction, texts: Mapping[str, str]) -> list[str]:
-    """The functions that a function may call: those its code names, and through a register those that data name."""
+    """Return the functions that a function may call: those in its code, and through a register also those in data."""
     names = [r.symbol for r in code.code_relocations]
     if _CALL_THROUGH_REGISTER.search(texts.get(code.name, "")):
         for section in (*kernel.constant_sections.values(), *cubin.global_sections):

@@ -1,4 +1,4 @@
-"""A CTA that has begun, with everything that is its own while others execute."""
+"""A CTA that has begun, with the state that belongs to it while others execute."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpuemu.sass.machine.recorder import Recorder
 
 @dataclass(eq=False)
 class Cta:
-    """A CTA that has begun. `number` in the grid; `recorder`, and whether it takes the CTA down; `left`: warp
-    instructions until it is taken for endless, of `budget`.
+    """A CTA that has begun.
 
-    Of one that is set aside: what its groups have looked at in vain, where the record has that again and again, and
-    everything that is its own.
+    `number`: its number in the grid. `recorder`, `keep`: its recorder, and whether it records the CTA. `left`: warp
+    instructions, out of `budget`, until the CTA is considered endless. A CTA that is set aside also has the looks that
+    its groups wait for, the repetitions of these looks in the record, and its own state.
     """
 
     number: int
@@ -36,15 +36,15 @@ class Cta:
     repeats: list[tuple[int, int, int]] = field(default_factory=list)
     put_away: tuple[Any, ...] = ()
     seen: int = -1
-    """How much had changed in its cluster when it was set aside to wait for that; -1: it waits for something else."""
+    """The changes in its cluster when it was set aside to wait for more; -1 if it waits for something else."""
     stuck_at: tuple[Site, int] | None = None
-    """Where, and a lane that waits."""
+    """The instruction of the wait, and a lane that waits."""
     cluster: Cluster | None = None
     rank: int = 0
 
     @property
     def executed(self) -> int:
-        """Its warp instructions so far, but for those of the group that goes now."""
+        """Its warp instructions so far, without those of the current group."""
         return self.budget - self.left
 
     @property
@@ -54,7 +54,7 @@ class Cta:
 
 
 class Ended(NamedTuple):
-    """A CTA that nobody records and that has ended: its number, and its warp instructions."""
+    """A CTA that has ended and was not recorded: its number, and its warp instructions."""
 
     number: int
     executed: int

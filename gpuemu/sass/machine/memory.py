@@ -1,12 +1,13 @@
-"""The memory that a launch sees: buffers in global memory, a CTA's shared memory, its lanes' local memory.
+"""The memory of a launch: buffers in global memory, a CTA's shared memory, its lanes' local memory.
 
-Generic addresses (LD, ST, ATOM, QSPC) reach all three: the two windows below stand for the CTA's shared
-memory and the lane's own local memory, everything else is global. Compiled code finds the windows in
-- sm_75 to sm_89: the 64 bits at c[0x0][0x18] are SHARED_WINDOW. Code takes a shared address back out of a
-  generic one by keeping its low 24 bits, so those of the window's start must be 0.
-- sm_90: SR_SWINHI is SHARED_WINDOW >> 32, put over a 32-bit shared address, so its low 32 bits must be 0.
-- all of them: the 64 bits at c[0x0][0x20] are LOCAL_WINDOW. c[0x0][0x28] is the stack's first value, the
-  bytes of local memory of a lane: the stack grows down to 0. What is at CONSTANT_WINDOW or above is a constant.
+Generic addresses (LD, ST, ATOM, QSPC) reach all three. The two windows below select the CTA's shared memory and the
+lane's own local memory; everything else is global. Compiled code finds the windows as follows:
+- sm_75 to sm_89: the 64 bits at c[0x0][0x18] are SHARED_WINDOW. Code extracts the shared address from the low 24 bits
+  of a generic one, so these bits of the window's start must be 0.
+- sm_90: SR_SWINHI is SHARED_WINDOW >> 32. It is placed above a 32-bit shared address, so the window's low 32 bits must
+  be 0.
+- All: the 64 bits at c[0x0][0x20] are LOCAL_WINDOW. c[0x0][0x28] is the initial stack pointer, the bytes of local
+  memory of a lane, because the stack grows down to 0. Addresses from CONSTANT_WINDOW on are constants.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ if TYPE_CHECKING:
 GLOBAL_START = 0x7F00_0000_0000
 """The address of the first buffer."""
 BUFFER_ALIGNMENT = 1 << 21
-"""Every buffer starts at a multiple of it: the low digits of an address are then its offset in the buffer."""
+"""Every buffer starts at a multiple of this, so the low digits of an address are its offset in the buffer."""
 BUFFER_GAP = 1 << 16
-"""Least number of bytes between two buffers that belong to none."""
+"""Minimum number of bytes between two buffers that belong to neither."""
 LOCAL_WINDOW = 0x7FFC_0000_0000
 SHARED_WINDOW = 0x7FFE_0000_0000
 CONSTANT_WINDOW = 0x7FFF_0000_0000
-"""Where the constant bank of `__constant__` variables has its generic address."""
+"""Generic address of the constant bank of `__constant__` variables."""
 PARAMETER_WINDOW = 0x7FFF_8000_0000
-"""Where the kernel's parameters have theirs, of which tensor maps make use."""
+"""Generic address of the kernel's parameters, which tensor maps use."""
 WINDOW_BYTES = 1 << 24
 """Length of the shared window and of the local one."""
 _MOST_PLACES = 1 << 14
 WRITTEN = 0xFF
-"""Value of a byte of the shadow of shared memory once the byte itself has been written."""
+"""Shadow value of a byte of shared memory that has been written."""
 
 Views = dict[int, NDArray[Any]]
-"""One piece of memory as arrays of its units of 1, 2, 4, 8 and 16 bytes; a last partial unit is left out."""
+"""One piece of memory as arrays of its units of 1, 2, 4, 8 and 16 bytes; a partial last unit is omitted."""
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype(np.uint16),
@@ -56,19 +57,19 @@ UNITS: dict[int, np.dtype[Any]] = {
 
 
 def views(data: NDArray[np.uint8]) -> Views:
-    """The views of a one-dimensional array of bytes."""
+    """Return the views of a one-dimensional array of bytes."""
     return {size: data[: len(data) // size * size].view(unit) for size, unit in UNITS.items()}
 
 
 def buffer_start(end: int | None) -> int:
-    """The address of a buffer behind one that ends before `end`, or of the first."""
+    """Return the address of a buffer after one that ends before `end`, or of the first."""
     if end is None:
         return GLOBAL_START
     return -(-(end + BUFFER_GAP) // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
 
 
 class Buffer:
-    """A piece of global memory that starts at `start`; `name` is what messages call it."""
+    """A piece of global memory that starts at `start`; `name` is its name in messages."""
 
     def __init__(self, name: str, start: int, data: NDArray[np.uint8]):
         self.name = name
@@ -79,18 +80,18 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Device:
-    """What a program keeps on the device from launch to launch, changed in place by its kernels.
+    """Data that a program keeps on the device from launch to launch, changed in place by its kernels.
 
-    `arrays`: bytes by their device addresses, where pointers of arguments given as bytes and in memory lead; arrays
-    that are arguments have theirs from `GLOBAL_START` on. `sections`: variables and constants of the module, by the
-    section's name in the cubin.
+    `arrays`: bytes by their device addresses, for pointers in byte arguments and in memory. Arrays that are arguments
+    have addresses from `GLOBAL_START` on. `sections`: variables and constants of the module, by the section's name in
+    the cubin.
     """
 
     arrays: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
     sections: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
     def copy(self) -> Device:
-        """The same contents in memory of their own. A section that lies in one of the arrays lies in its copy."""
+        """Return the same contents in new memory. A section that is in one of the arrays is in its copy."""
         arrays = {start: array.copy() for start, array in self.arrays.items()}
         copies = {array.ctypes.data: arrays[start] for start, array in self.arrays.items()}
         sections = {
@@ -101,12 +102,12 @@ class Device:
 
 
 class Memory:
-    """All memory of a launch; shared and local memory are those of the CTA being executed.
+    """All memory of a launch; shared and local memory are those of the CTA that executes.
 
-    `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first
-    bytes the driver keeps for itself). Local memory is zero in a new CTA; shared memory counts as unwritten, or
-    with `zero_shared` as zero, too, and so do the bytes that `system_wrote`. `noise`: the seed of the random bits that
-    unwritten shared memory holds; None for zeros.
+    `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first bytes the
+    driver reserves). Local memory is zero in a new CTA. Shared memory counts as unwritten, or with `zero_shared` as
+    zero, and so do the bytes in `system_wrote`. `noise`: the seed of the random bits in unwritten shared memory; None
+    for zeros.
     """
 
     def __init__(
@@ -129,24 +130,24 @@ class Memory:
         self.buffers: list[Buffer] = []
         self.shared = views(np.zeros(shared_bytes, dtype=np.uint8))
         self.written = views(np.zeros(shared_bytes, dtype=np.uint8))
-        # A lane's frame is padded to the widest unit, so that no view of the whole crosses two frames; and to an odd
-        # number of those, because the same variable of many lanes, a power of two apart, has few places in a cache.
+        # A lane's frame is padded to a multiple of the widest unit, so that no unit of a view crosses two frames. The
+        # multiple is odd, because a variable of many lanes at power-of-two distances would have few sets of a cache.
         self.local_pitch = (-(-local_bytes_per_lane // 16) | 1) * 16
         self.local = views(np.zeros(self.local_pitch * lanes.count, dtype=np.uint8))
         self.zero_shared = zero_shared
         self.cluster: Cluster | None = None
-        """That of the CTA, where clusters have several."""
+        """The cluster of the CTA, if clusters have several CTAs."""
         self.rank = 0
         self._spread = spread
         self.system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
-        """Whether it is known that every byte of shared memory has been written, so that reads need no check."""
+        """Whether every byte of shared memory is known to be written, so that reads need no check."""
         self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
-        """Accesses of which that is known; see note_written."""
+        """Accesses whose bytes are known to be written; see note_written."""
         self._noted = 0
 
     def new_cta(self) -> None:
-        """Forget what the previous CTA left in shared and local memory."""
+        """Clear the previous CTA's shared and local memory."""
         self.shared[1][:] = self._unwritten
         self.written[1][:] = 0
         self.written[1][self.system_wrote] = WRITTEN
@@ -154,13 +155,13 @@ class Memory:
         self.forget_written()
 
     def forget_written(self) -> None:
-        """Shared memory is that of a new CTA: what is known of it holds no longer."""
+        """Forget which bytes of shared memory are written, because it is that of a new CTA."""
         self.all_written = self.zero_shared or self.shared_bytes == 0
         self.places_written.clear()
         self._noted = 0
 
     def put_away(self) -> tuple[Any, ...]:
-        """A CTA's shared and local memory, for `bring_back`; others of its cluster reach the shared one meanwhile."""
+        """Return a CTA's shared and local memory for `bring_back`; others of its cluster still use the shared one."""
         local = self.local[1].copy() if self.local[1].any() else None
         shared, written = self.shared[1].copy(), self.written[1].copy()
         if self.cluster is not None:
@@ -168,7 +169,7 @@ class Memory:
         return shared, written, local, self.all_written, self.places_written.copy(), self.cluster, self.rank
 
     def bring_back(self, kept: tuple[Any, ...]) -> None:
-        """The shared and local memory of a CTA as they were when they were put away."""
+        """Restore the shared and local memory of a CTA from `put_away`."""
         shared, written, local, self.all_written, places, self.cluster, self.rank = kept
         if self.cluster is not None:
             del self.cluster.shared[self.rank]
@@ -178,19 +179,20 @@ class Memory:
         self.places_written = set(places)
 
     def belongs(self, place: Place, plain: bool) -> tuple[Place, int | None]:
-        """Addresses that count from the first CTA's shared memory as they do from the CTA's in whose memory they lie,
-        and its rank if it is another; in `plain` ones, those of LDS and STS, no rank is the CTA's own.
+        """Convert addresses relative to the first CTA's shared memory to those of the CTA that owns the memory.
+
+        The second result is the rank of that CTA if it is another one. In `plain` addresses, those of LDS and STS, rank
+        0 means the CTA itself.
         """
         rank = (place.base + place.pattern.low + self.shared_base & 0xFFFFFFFF) // WINDOW_BYTES
         own = rank == self.rank or (plain and rank == 0)
         return place.moved(-rank * WINDOW_BYTES), None if own else rank
 
     def add_buffer(self, name: str, array: NDArray[Any], fixed: bool = False) -> int:
-        """Give an array a device address, which is returned. The kernel's stores go into the array itself.
+        """Give an array a device address, and return it. The kernel's stores modify the array itself.
 
-        Addresses follow from the sizes of the buffers added before alone; those that are not `fixed` lie further apart
-        by the memory's `spread`, in alignments. Raises GpuemuError for an array that
-        the kernel could not write in place.
+        Addresses depend only on the sizes of the buffers added before. Those that are not `fixed` are further apart by
+        the memory's `spread`, in alignments. Raises GpuemuError for an array that the kernel could not write in place.
         """
         if not isinstance(array, np.ndarray):
             raise _refused(name, f"a {type(array).__name__}", "expected a NumPy array")
@@ -215,12 +217,12 @@ class Memory:
         return start
 
     def add_at(self, address: int, array: NDArray[np.uint8]) -> None:
-        """Give an array a device address that is known already, in front of the buffers with addresses from here."""
+        """Give an array a known device address, before the buffers with addresses from here."""
         number = bisect([buffer.start for buffer in self.buffers], address)
         self.buffers.insert(number, Buffer(f"the memory at {address:#x}", address, array))
 
     def place(self, name: str, array: NDArray[np.uint8]) -> int:
-        """The device address of an array, which becomes a buffer where it is none yet."""
+        """Return the device address of an array, and make it a buffer if it is not one yet."""
         start = array.__array_interface__["data"][0]
         for buffer in self.buffers:
             if buffer.bytes == len(array) > 0 and buffer.views[1].__array_interface__["data"][0] == start:
@@ -228,20 +230,20 @@ class Memory:
         return self.add_buffer(name, array)
 
     def note_written(self, place: tuple[int, int, tuple[bytes, bytes]]) -> None:
-        """All bytes of an access, given by its base, size and pattern, have been written: no need to look again."""
+        """Note that all bytes of an access, given by its base, size and pattern, are written: no further check."""
         if len(self.places_written) >= _MOST_PLACES:
             self.places_written.clear()
         self.places_written.add(place)
         self._noted += 1
-        if self._noted % 64 == 0:  # which costs more than a few of the checks that it saves
+        if self._noted % 64 == 0:  # this costs more than some of the checks that it saves
             self.all_written = bool(self.written[1].min() == WRITTEN)
 
     def add_constants(self, data: NDArray[np.uint8]) -> None:
-        """Give `__constant__` variables their generic address, behind all other memory: code compares with it."""
+        """Give `__constant__` variables their generic address, after all other memory, as code compares with it."""
         self.buffers.append(Buffer("the constant variables", CONSTANT_WINDOW, data))
 
     def add_parameters(self, data: NDArray[np.uint8]) -> None:
-        """Give the kernel's parameters their generic address, behind all other memory."""
+        """Give the kernel's parameters their generic address, after all other memory."""
         self.buffers.append(Buffer("the parameters", PARAMETER_WINDOW, data))
 
 

@@ -1,10 +1,9 @@
 """Operands of an instruction as functions that read and write lanes.
 
-A `Site` is one instruction of the code bound to the lanes of a CTA. Its methods turn operand texts as the
-disassembler prints them (`-R4.reuse`, `|R7|`, `~UR5`, `!P0`, `0x3f800000`, `c[0x0][0x160]`, `1.5`, `R2.H0_H0`) into
-getters and setters once; a step of the execution then only calls those.
-
-Getters return an array over the lanes or one NumPy scalar; never write into what they return.
+A `Site` is one instruction of the code bound to the lanes of a CTA. Its methods convert operand texts of the
+disassembler (`-R4.reuse`, `|R7|`, `~UR5`, `!P0`, `0x3f800000`, `c[0x0][0x160]`, `1.5`, `R2.H0_H0`) to getters and
+setters once, and each step of the execution only calls these. Getters return an array over the lanes or one NumPy
+scalar; callers must never write to it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SIGN64 = np.uint64(1 << 63)
 
 
 class UnsupportedError(ValueError):
-    """The executor does not know this instruction or this form of it; the message says which."""
+    """The executor does not support this instruction or this form of it; the message says which."""
 
     def __init__(self, instruction: Instruction, what: str):
         self.instruction = instruction
@@ -39,7 +38,7 @@ class UnsupportedError(ValueError):
 
 
 class Site:
-    """One instruction bound to the lanes: what the semantics of its opcode are built from."""
+    """One instruction bound to the lanes, from which the semantics of its opcode are built."""
 
     def __init__(self, instruction: Instruction, environment: Environment):
         self.instruction = instruction
@@ -49,17 +48,17 @@ class Site:
         self.operands = tuple(parse_operand(o) for o in instruction.operands)
 
     def has(self, *modifiers: str) -> bool:
-        """Whether the opcode carries one of these modifiers."""
+        """Whether the opcode has one of these modifiers."""
         return self.instruction.has(*modifiers)
 
     def only(self, *known: str) -> None:
-        """Refuse the instruction if its opcode carries any modifier but these."""
+        """Refuse the instruction if its opcode has any other modifier."""
         for modifier in self.modifiers:
             if modifier not in known:
                 raise self.unsupported(f"the modifier .{modifier}")
 
     def unsupported(self, what: str) -> UnsupportedError:
-        """An error for a form that the semantics do not know."""
+        """Return an error for a form that the semantics do not support."""
         return UnsupportedError(self.instruction, what)
 
     # -- registers ------------------------------------------------------------------------------------------
@@ -70,7 +69,7 @@ class Site:
         return register is not None and register.is_predicate
 
     def register(self, k: int) -> tuple[NDArray[np.uint32], int]:
-        """The register file [register, lane] and number of operand k."""
+        """Return the register file [register, lane] and number of operand k."""
         register = self.operands[k].register
         if register is None or register.is_predicate:
             raise self.unsupported(f"operand {k + 1} is no register")
@@ -81,13 +80,13 @@ class Site:
         return self.operands[k].core.startswith("U")
 
     def words(self, k: int, count: int) -> list[NDArray[np.uint32]]:
-        """The lanes of `count` consecutive registers from operand k; RZ stays RZ."""
+        """Return the lanes of `count` consecutive registers from operand k; RZ stays RZ."""
         file, number = self.register(k)
         last = len(file) - 1
         return [file[last if number == last else number + i] for i in range(count)]
 
     def guard_lanes(self, text: str) -> NDArray[np.bool_]:
-        """The lanes of the predicate of a guard such as @P0 or @!UP1; its ! is not applied."""
+        """Return the lanes of the predicate of a guard such as @P0 or @!UP1; its ! is not applied."""
         register = parse_operand(text.lstrip("@!")).register
         if register is None or not register.is_predicate:
             raise self.unsupported(f"the guard {text}")
@@ -96,7 +95,7 @@ class Site:
     # -- sources --------------------------------------------------------------------------------------------
 
     def raw(self, k: int) -> Getter:
-        """Operand k as 32 bits, decorations not applied: uint32 lanes or scalar."""
+        """Return operand k as 32 bits without its decorations: uint32 lanes or scalar."""
         operand = self.operands[k]
         if operand.register is not None:
             file, number = self.register(k)
@@ -111,7 +110,7 @@ class Site:
         return lambda: value
 
     def source(self, k: int) -> Getter:
-        """Operand k as an integer: uint32 lanes or scalar, with -, |x| (of the signed value) and ~ applied."""
+        """Return operand k as an integer: uint32 lanes or scalar, with -, |x| (of the signed value) and ~ applied."""
         operand, get = self.operands[k], self.raw(k)
         if operand.absolute:
             plain = get
@@ -125,9 +124,9 @@ class Site:
         return get
 
     def source64(self, k: int) -> Getter:
-        """Operand k as 64 bits, a register pair or constant: uint64 lanes or scalar, with - and ~ applied.
+        """Return operand k as 64 bits, a register pair or constant: uint64 lanes or scalar, with - and ~ applied.
 
-        What it returns holds until it is called again.
+        The returned array is valid until the next call.
         """
         operand = self.operands[k]
         if operand.register is not None:
@@ -148,7 +147,7 @@ class Site:
                 if value is None:
                     raise self.unsupported(f"operand {operand.text} is not understood")
                 wide = np.uint64(np.int64(value.view(np.int32)))
-                if self.has("64", "S64", "U64"):  # written out, and not the low word alone
+                if self.has("64", "S64", "U64"):  # the text has all 64 bits, not only the low word
                     wide = np.uint64(int(operand.core, 0) % (1 << 64))
 
                 def get() -> Any:
@@ -161,7 +160,7 @@ class Site:
         return get
 
     def float32(self, k: int) -> Getter:
-        """Operand k as float32 lanes or scalar, with -x and |x| applied to the sign bit."""
+        """Return operand k as float32 lanes or scalar, with -x and |x| applied to the sign bit."""
         operand = self.operands[k]
         value = immediate32(operand.core, floating=True)
         get = self.raw(k) if value is None else lambda: value
@@ -180,7 +179,7 @@ class Site:
         return signed
 
     def float64(self, k: int) -> Getter:
-        """Operand k as float64 lanes or scalar; an immediate gives the high word."""
+        """Return operand k as float64 lanes or scalar; an immediate gives the high word."""
         operand = self.operands[k]
         value = None if operand.register or operand.brackets else immediate32(operand.core, double=True)
         if value is not None:
@@ -205,7 +204,7 @@ class Site:
         return signed
 
     def predicate(self, k: int) -> Getter:
-        """Operand k, a predicate: bool lanes, with ! applied."""
+        """Return operand k, a predicate: bool lanes, with ! applied."""
         operand = self.operands[k]
         lanes = self._predicate_lanes(k)
         if operand.negated:
@@ -215,7 +214,7 @@ class Site:
     # -- destinations ---------------------------------------------------------------------------------------
 
     def destination(self, k: int) -> Setter:
-        """Stores uint32 lanes (or a scalar) in the register of operand k."""
+        """Return a function that stores uint32 lanes (or a scalar) in the register of operand k."""
         file, number = self.register(k)
         if number == len(file) - 1:
             return lambda values, mask: None
@@ -225,7 +224,7 @@ class Site:
         return lambda values, mask: write(target, values, mask)
 
     def destination64(self, k: int) -> Setter:
-        """Stores 64-bit lanes, or a scalar, in the register pair of operand k."""
+        """Return a function that stores 64-bit lanes, or a scalar, in the register pair of operand k."""
         file, number = self.register(k)
         if number == len(file) - 1:
             return lambda values, mask: None
@@ -242,7 +241,7 @@ class Site:
         return store
 
     def set_predicate(self, k: int) -> Setter:
-        """Stores bool lanes in the predicate of operand k; PT takes nothing."""
+        """Return a function that stores bool lanes in the predicate of operand k; PT ignores them."""
         if self.operands[k].core in ("PT", "UPT"):
             return lambda values, mask: None
         target = self._predicate_lanes(k)
@@ -259,7 +258,7 @@ class Site:
         return np.asarray(self.lanes.predicate_file(register.file)[register.number])
 
     def _constant(self, operand: Operand, size: int) -> Getter | None:
-        """A getter of `size` bytes of a constant bank, or None if the operand is none."""
+        """Return a getter of `size` bytes of a constant bank, or None for another operand."""
         if not operand.is_constant:
             return None
         number, data, register, start = self.constant(operand)
@@ -283,7 +282,7 @@ class Site:
         return indexed
 
     def constant(self, operand: Operand) -> tuple[int, NDArray[np.uint8], Register | None, int]:
-        """Of a constant the bank's number and bytes, and the register and the number whose sum is its offset."""
+        """Return a constant's bank number and bytes, and the register and the number whose sum is its offset."""
         bank, offset = operand.brackets
         if bank.registers or bank.unknown or bank.number is None:
             raise self.unsupported(f"the constant bank of {operand.text}, in a register")
@@ -295,6 +294,6 @@ class Site:
         return bank.number, data, next(iter(offset.registers), None), offset.number or 0
 
     def expect_known(self, bank: int, offset: int) -> None:
-        """Refuse the instruction if it reads what a driver would have filled in and nobody did here."""
+        """Refuse the instruction if it reads a word that only a driver would have filled in."""
         if not self.environment.knows(bank, offset):
             raise self.unsupported(f"c[0x0][{offset:#x}], a word of the driver's")

@@ -1,9 +1,9 @@
-"""What the machine code does with a parameter whose type nothing tells: arithmetic of integers, or of floats.
+"""How machine code uses a parameter of unknown type: integer or floating-point arithmetic.
 
-A parameter is a word of constant bank 0. From where code reads it, its value is followed through instructions that move
-or rearrange bits (MOV, SEL, PRMT, shifts, masks), along all paths, to those that must take it for a number. One use as
-a float makes it a float: code looks at the bits of floats with integer instructions (square roots do), but hardly ever
-takes an integer for the bits of a float. A value that is stored, and nothing else, may be either.
+A parameter is a word of constant bank 0. From each read, its value is followed along all paths, through instructions
+that move or rearrange bits (MOV, SEL, PRMT, shifts, masks), to instructions that must interpret it as a number. One use
+as a float makes it a float: code inspects the bits of floats with integer instructions (square roots do), but hardly
+ever uses an integer as the bits of a float. A value that is only stored may be either.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ _LARGEST_NUMBER = 8
 _BANK = Sum((), 0, ())
 _PRODUCTS = ("IMAD", "UIMAD")
 _MOVING_PRODUCTS = (("MOV",), ("SHL",), ("U32",))
-"""Of IMAD: a move, a shift, and the shift by 16 that makes a float of a bf16."""
+"""Forms of IMAD: a move, a shift, and the shift by 16 that converts a bf16 to a float."""
 _ATOMIC_FLOATS = ("F32", "F64", "F16", "F16x2", "BF16", "BF16x2", "BF16_V2")
 
 
 Values = dict[tuple[int, str], int]
-"""What registers hold of parameters, a bit for each. By register, and the guard under which that is all it holds: ""
-where it is so whatever the guard."""
+"""Parameters in registers, as a bit for each parameter.
+
+The key is a register, and the guard under which this is all that the register contains; "" if the guard does not
+matter.
+"""
 _UNSURE = 1 << 4096
-"""Beside the parameters' bits: on another path the register holds something else."""
+"""A bit beside those of the parameters: on another path, the register contains something else."""
 
 
 class Use(Enum):
-    """How code takes a parameter."""
+    """How code uses a parameter."""
 
     NONE = "not at all"
     WHOLE = "as a whole number"
@@ -48,7 +51,7 @@ class Use(Enum):
 def parameter_uses(
     code: Sequence[Instruction], base: int, parameters: Sequence[Parameter], targets: Mapping[int, Sequence[int]]
 ) -> tuple[Use, ...]:
-    """The use of each parameter; `base` is where they begin in constant bank 0, `targets` where indexed branches go."""
+    """Return the use of each parameter. `base`: their start in constant bank 0; `targets`: those of branches."""
     found: list[set[Use]] = [set() for _ in parameters]
     known = _Parameters(base, parameters)
     paths = _paths(code, targets)
@@ -69,7 +72,7 @@ def parameter_uses(
 
 
 def _paths(code: Sequence[Instruction], targets: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
-    """Of each instruction that may not go on to the next those that follow it, all by their places in the code."""
+    """Return the successors of each instruction that may not continue with the next one, as indices of the code."""
     index = {instruction.offset: at for at, instruction in enumerate(code)}
     found = {}
     for at, instruction in enumerate(code):
@@ -91,7 +94,7 @@ def _conditional(instruction: Instruction) -> bool:
 
 
 def _comes_in(values: Values, at: int, before: dict[int, Values]) -> bool:
-    """Add a path's values to those in front of an instruction; whether that changes any."""
+    """Add a path's values to those before an instruction; return whether they change."""
     comes = {key: held for key, held in values.items() if key[1] == ""}
     there = before.get(at)
     if there is None:
@@ -103,12 +106,12 @@ def _comes_in(values: Values, at: int, before: dict[int, Values]) -> bool:
 
 
 def _either(one: int, other: int) -> int:
-    """What a register holds that holds this or that."""
+    """Return the contents of a register that holds one or the other."""
     return one if one == other else one | other | _UNSURE
 
 
 def _step(instruction: Instruction, values: Values, known: _Parameters, found: Sequence[set[Use]]) -> None:
-    """One instruction: what it does with the parameters that it reads, and which registers hold them afterwards."""
+    """Process one instruction: note its uses of parameters, and update the registers that contain them."""
     opcode, operands, guard = instruction.parsed, instruction.operands, instruction.guard
     written = written_and_read(instruction.opcode, operands, "")[0]
     results = [r for r in written if is_number(r)]
@@ -120,7 +123,7 @@ def _step(instruction: Instruction, values: Values, known: _Parameters, found: S
 
     moved = [0] * len(results)
     if opcode.mnemonic in _LOADS:
-        # Several words may be those of several parameters.
+        # Several words may belong to several parameters.
         moved = [known.at(sources[0], 4 * word) for word in range(len(results))]
         if known.anywhere(sources[0]):
             _note(found, _UNSURE - 1, Use.EITHER)
@@ -128,7 +131,7 @@ def _step(instruction: Instruction, values: Values, known: _Parameters, found: S
         held = _all(known.at(source) | held_in(source) for source in sources)
         moved = [held] * len(results)
         if not results:
-            _note(found, held, Use.WHOLE)  # a mask that ends in a predicate asks for bits of a whole number
+            _note(found, held, Use.WHOLE)  # a mask that ends in a predicate tests bits of an integer
     else:
         use = _use(opcode)
         for source in sources:
@@ -153,13 +156,13 @@ def _all(parameters: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class _Parameters:
-    """Where the parameters lie in constant bank 0, from `base` on."""
+    """The places of the parameters in constant bank 0, from `base` on."""
 
     base: int
     places: Sequence[Parameter]
 
     def at(self, operand: Operand, further: int = 0) -> int:
-        """The parameter that lies where an operand says, or so many bytes further: the bit of its number."""
+        """Return the bit of the parameter at an operand's place, or `further` bytes after it."""
         if not operand.is_constant or operand.brackets[0] != _BANK or operand.brackets[1].number is None:
             return 0
         place = operand.brackets[1].number + further - self.base
@@ -168,7 +171,7 @@ class _Parameters:
         return _all((p.offset <= place < p.offset + p.size) << number for number, p in enumerate(self.places))
 
     def anywhere(self, operand: Operand) -> bool:
-        """Whether a register says which parameter it is: an index into an array that is one is none such."""
+        """Whether a register selects the parameter; an index into one array parameter does not count."""
         if not operand.is_constant or operand.brackets[0] != _BANK or not operand.brackets[1].registers:
             return False
         place = (operand.brackets[1].number or 0) - self.base
@@ -192,7 +195,7 @@ def _use(opcode: Opcode) -> Use:
 
 
 def _note(found: Sequence[set[Use]], held: int, use: Use) -> None:
-    """Write down a use; what may be the use of something else says nothing of the type."""
+    """Note a use; a use that may be of another value gives no type."""
     for number, uses in enumerate(found):
         if held >> number & 1:
             uses.add(Use.EITHER if held & _UNSURE else use)

@@ -1,9 +1,9 @@
-"""Where the lanes of an access lie to one another, found once and remembered.
+"""The relative addresses of an access's lanes, computed once and remembered.
 
-The same instruction meets the same pattern again and again: in the next round of its loop, in the next CTA, at
-another base. A `Pattern` holds the distances of the lanes' addresses from the first lane's, and what follows from
-them: how far they reach, which units of memory they are, which lanes share one. A `Place` is a pattern at an
-address; whether all of it is aligned and inside of a buffer takes a few comparisons of single numbers.
+An instruction repeats its pattern again and again: in the next iteration of its loop, in the next CTA, at another base.
+A `Pattern` holds the distances of the lanes' addresses from the first lane's, and everything that follows from them:
+their range, their units of memory, and the lanes that share a unit. A `Place` is a pattern at an address. A few scalar
+comparisons show whether all of it is aligned and inside a buffer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 MOST_PATTERNS = 4096
-"""As many are remembered; a kernel whose addresses depend on its data has no end of them."""
+"""Maximum number of remembered patterns; a kernel with data-dependent addresses has no end of them."""
 
 
 class Units(NamedTuple):
-    """A pattern in units of memory: how many from the lowest to the highest, and which of those each lane has.
+    """A pattern in units of memory: the number from the lowest to the highest, and the unit of each lane.
 
-    `of_lane` is None where the lanes have all of them, one after the other.
+    `of_lane` is None if the lanes have all units in order.
     """
 
     span: int
@@ -29,11 +29,11 @@ class Units(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """Lanes that share a unit, one behind the other in the order of their numbers: a queue for each unit.
+    """Lanes that share a unit, ordered by their numbers: a queue for each unit.
 
-    `order`: places in the pattern, sorted by unit. For each of those `queue`, the number of its queue, and `rank`,
-    how many are before it there. `heads`: where in `order` each queue begins; `first`: who is first in each;
-    `longest`: the most lanes in one.
+    `order`: indices of the pattern, sorted by unit. For each of these, `queue` is the number of its queue, and `rank`
+    the number of lanes before it there. `heads`: the start of each queue in `order`; `first`: the first lane of each;
+    `longest`: the maximum length of a queue.
     """
 
     order: Indices
@@ -45,10 +45,10 @@ class Queues(NamedTuple):
 
 
 class Pattern:
-    """Distances in bytes of the lanes' addresses from that of the first of them.
+    """Distances in bytes of the lanes' addresses from that of the first lane.
 
-    `lanes`: the numbers of the lanes that take part, None for all of the CTA. Two patterns are the same whose
-    `key` is, which is made of the mask and the offsets.
+    `lanes`: the numbers of the active lanes, None for all of the CTA. Two patterns with the same `key`, which consists
+    of the mask and the offsets, are equal.
     """
 
     def __init__(self, key: tuple[bytes, bytes], lanes: Indices | None, offsets: Indices):
@@ -59,13 +59,13 @@ class Pattern:
         self.low = int(offsets.min()) if self.count else 0
         self.high = int(offsets.max()) if self.count else 0
         self.bits = int(np.bitwise_or.reduce(offsets)) if self.count else 0
-        """The bits that any offset has: its low ones tell whether all are aligned."""
+        """The bits that any offset has; the low ones show whether all are aligned."""
         self._units: dict[int, Units] = {}
         self._queues: dict[int, Queues | None] = {}
         self._parts: dict[bytes, tuple[int, Pattern]] = {}
 
     def units(self, shift: int) -> Units:
-        """The pattern in units of 2^shift bytes; it must be aligned to them."""
+        """Return the pattern in units of 2^shift bytes; it must be aligned to them."""
         found = self._units.get(shift)
         if found is None:
             index = (self.offsets - self.low) >> shift
@@ -75,13 +75,13 @@ class Pattern:
         return found
 
     def queues(self, shift: int) -> Queues | None:
-        """The lanes that share units of 2^shift bytes; None if no two do."""
+        """Return the lanes that share units of 2^shift bytes, or None if no two do."""
         if shift not in self._queues:
             self._queues[shift] = queues(self.offsets >> shift)
         return self._queues[shift]
 
     def part(self, chosen: NDArray[np.bool_]) -> tuple[int, Pattern]:
-        """The pattern of some of its lanes, of those of `chosen` [lanes], and how far its first is from this one's."""
+        """Return the pattern of its lanes in `chosen` [lanes], and the distance between the first addresses."""
         name = chosen.tobytes()
         found = self._parts.get(name)
         if found is None:
@@ -96,7 +96,7 @@ class Pattern:
 
 
 def queues(units: Indices) -> Queues | None:
-    """The places that share a unit; None if all units differ."""
+    """Return the indices that share a unit, or None if all units differ."""
     order = np.argsort(units, kind="stable")
     sorted_units = units[order]
     first = np.ones(len(units), dtype=np.bool_)
@@ -110,31 +110,31 @@ def queues(units: Indices) -> Queues | None:
 
 
 class Place(NamedTuple):
-    """The addresses of the lanes that take part: `pattern` from the first one's, `base`."""
+    """The addresses of the active lanes: `pattern` relative to the first one's, `base`."""
 
     base: int
     pattern: Pattern
 
     def addresses(self, bits: int) -> NDArray[Any]:
-        """The addresses of the pattern's lanes as numbers of 32 or 64 bits, which wrap."""
+        """Return the addresses of the pattern's lanes as numbers of 32 or 64 bits, which wrap."""
         kind = np.uint32 if bits == 32 else np.uint64
         base = np.uint64(self.base & 0xFFFF_FFFF_FFFF_FFFF)
         return (self.pattern.offsets.view(np.uint64) + base).astype(kind)
 
     def moved(self, distance: int) -> Place:
-        """The same pattern `distance` bytes further."""
+        """Return the same pattern `distance` bytes further."""
         return Place(self.base + distance, self.pattern)
 
 
 class Patterns:
-    """The patterns that a launch has met."""
+    """The patterns of a launch so far."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], Pattern] = {}
         self._lanes: dict[bytes, Indices] = {}
 
     def lanes(self, mask: NDArray[np.bool_], name: bytes) -> Indices:
-        """The numbers of the mask's lanes; `name` is the mask's bytes."""
+        """Return the numbers of the mask's lanes; `name` is the mask's bytes."""
         found = self._lanes.get(name)
         if found is None:
             if len(self._lanes) >= MOST_PATTERNS:
@@ -143,7 +143,7 @@ class Patterns:
         return found
 
     def find(self, offsets: NDArray[Any], lanes: Indices | None, mask_name: bytes, name: bytes) -> Pattern:
-        """The pattern with these offsets, int32 or int64; `name` is their bytes, `mask_name` the mask's."""
+        """Return the pattern with these offsets, int32 or int64; `name` is their bytes, `mask_name` the mask's."""
         key = (mask_name, name)
         pattern = self._known.get(key)
         if pattern is None:
@@ -153,11 +153,11 @@ class Patterns:
         return pattern
 
     def place(self, addresses: NDArray[Any], lanes: Indices | None, mask_name: bytes) -> Place:
-        """Addresses of these lanes, uint32 or uint64 [len(lanes)], as a place."""
+        """Return addresses of these lanes, uint32 or uint64 [len(lanes)], as a place."""
         if len(addresses) == 0:
             return Place(0, self.find(np.zeros(0, np.int32), lanes, mask_name, b""))
         offsets = (addresses - addresses[0]).view(np.int32 if addresses.dtype == np.uint32 else np.int64)
         narrow = offsets.astype(np.int32)
         if np.array_equal(narrow, offsets):
-            offsets = narrow  # so that a pattern has one name, however its addresses were found
+            offsets = narrow  # so that a pattern has one name, whatever the origin of its addresses
         return Place(int(addresses[0]), self.find(offsets, lanes, mask_name, offsets.tobytes()))

@@ -1,12 +1,13 @@
-"""Finds out that a CTA does nothing but wait for memory that others write.
+"""Detect a CTA that only waits for memory that others write.
 
-gpuemu watches the instructions that may be looks at such memory. Lanes wait if they look at one place again, find the
-same and have the same registers as at the look before, or if their loop ends only when they find something else
-(`waiting_loops.only_wait`): nothing but another thread's store changes what they do. In other loops that change a few
-registers, such as one that counts its looks, lanes wait after some tens of looks. A CTA waits when all of its lanes do
-that are not at a barrier. Once another's store has ended the wait, the looks behind its second in vain leave its
-record: a trace holds two looks in vain and the one behind them. A loop that has ended by itself has waited for nobody,
-and keeps its record.
+gpuemu watches the instructions that may poll such memory; a poll is called a look. Lanes wait if they look at one place
+again, find the same value, and have the same registers as at the previous look. They also wait if their loop ends only
+when they find something else (`waiting_loops.only_wait`). In both cases, nothing but another thread's store changes
+what they do. Loops that change a few registers, for example to count looks, wait after some tens of looks.
+
+A CTA waits when all of its lanes do that are not at a barrier. Once another CTA's store has ended the wait, the looks
+after the second unsuccessful one are removed from the record. A trace contains two unsuccessful looks and the
+successful one. A loop that has ended by itself has waited for nobody, and keeps its record.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from gpuemu.sass.semantics.access import WIDTHS
 from gpuemu.trace.model import GLOBAL, Instruction
 
 PATIENCE = 64
-"""Looks in vain of a loop that changes a few registers until it is taken for one that waits."""
+"""Unsuccessful looks after which a loop that changes a few registers is assumed to wait."""
 _FEW_REGISTERS = 6
 _LONGEST_TURN = 128
-"""Instructions between two looks of such a loop."""
+"""Maximum number of instructions between two looks of such a loop."""
 _CHECKED = 16
-"""Of looks that change nothing, every so many the registers are compared again."""
+"""Registers are compared again after every 16 looks that change nothing."""
 _MOST_KEPT = 1024
 _GLOBAL = ("LDG", "LD", "ATOM", "ATOMG")
-"""Looks at memory that other CTAs write, too."""
+"""Looks at memory that other CTAs also write."""
 
 
 class SetAside(Exception):
@@ -49,7 +50,7 @@ class SetAside(Exception):
 
 @dataclass(eq=False)
 class Look:
-    """What a group of lanes has found at a look, how often in a row, and its registers then."""
+    """The value that a group of lanes found at a look, how often in a row, and the registers at that time."""
 
     site: Site
     who: int
@@ -63,7 +64,7 @@ class Look:
     position: int = 0
     end: int = 0
     memory: bytes = b""
-    """What is in memory at the place."""
+    """The content of memory at the place."""
 
     @property
     def unit_bytes(self) -> int:
@@ -72,7 +73,7 @@ class Look:
 
 
 class Seen(NamedTuple):
-    """A look: the number of its set of warps, its lanes, what they found, and when."""
+    """A look: the number of its set of warps, its lanes, the values that they found, and the clock."""
 
     who: int
     lanes: NDArray[np.bool_]
@@ -95,7 +96,7 @@ class Looks:
         self.waits = np.zeros(self.lanes, np.bool_)
 
     def forget(self) -> None:
-        """The CTA goes on: it has waited for nothing yet."""
+        """The CTA continues, and has not waited for anything yet."""
         self.last.clear()
         self.waits[:] = False
         self.any_waits, self.all_since = False, None
@@ -118,12 +119,12 @@ class Polls:
         self.recorder: Recorder | None = None
         self.record: Callable[..., None] = no_record
         self.remembered: Callable[[], Iterable[tuple[int, Seen]]] = tuple
-        """Gives the looks that compiled loops have made since it was asked last: the last at each instruction."""
+        """Returns the looks of compiled loops since the last call: the last one at each instruction."""
         self.looked: Callable[[int], None] = lambda pc: None
-        """Hears that the executor has looked at an instruction."""
+        """Called when the executor has looked at an instruction."""
 
     def around(self, pc: int, site: Site, step: Step) -> Step:
-        """The step, watched if it may be a look."""
+        """Return the step, watched if it may be a look."""
         if pc not in self.watched:
             return step
         rows = self._rows(site)
@@ -149,7 +150,7 @@ class Polls:
         self.record(place, mask, spaces, source)
 
     def _rows(self, site: Site) -> list[NDArray[Any]]:
-        """The registers that the instruction names: where it looks, and what it finds."""
+        """Return the registers that the instruction names: its address, and its result."""
         lanes = self._environment.lanes
         return [
             (lanes.predicate_file(file) if file.endswith("P") else lanes.file(file))[number]
@@ -169,7 +170,7 @@ class Polls:
         return state
 
     def catch_up(self) -> None:
-        """Take over the looks that compiled loops have made: each found something that was not there before."""
+        """Take over the looks of compiled loops; each of them found a new value."""
         for pc, (who, lanes, found, clock) in self.remembered():
             mask = None if lanes.all() else lanes
             site = Site(self._environment.code[pc], self._environment)
@@ -208,7 +209,7 @@ class Polls:
             self._end_if_all_wait(group, pc)
 
     def _compare(self, look: Look, mask: Mask) -> None:
-        """Whether the lanes have the registers that they had at the look before, or nearly."""
+        """Update whether the lanes have the same registers as at the previous look, or nearly the same."""
         state = self._state(mask)
         before, look.state = look.state, state
         look.exact = before is not None and all(map(np.array_equal, before, state))
@@ -220,7 +221,7 @@ class Polls:
         return 0 if self.recorder is None else len(self.recorder.steps)
 
     def _end_if_all_wait(self, group: Group, pc: int) -> None:
-        """Raise SetAside if all groups wait, and each has looked again since they all do."""
+        """Raise SetAside if all groups wait, and each has looked again since all of them wait."""
         exists, known = self._environment.lanes.exists, self.looks
         groups = self.groups()
         for other in groups:
@@ -234,7 +235,7 @@ class Polls:
             raise SetAside
 
     def _last_of(self, group: Group) -> Look | None:
-        """The last look of the group, or of some of its lanes."""
+        """Return the last look of the group, or of some of its lanes."""
         mine = list(self.looks.last.values())
         if group.mask is not None:
             mine = [look for look in mine if (look.lanes & group.mask).any()]
@@ -243,7 +244,7 @@ class Polls:
     # -- a CTA that is set aside ------------------------------------------------------------------------------
 
     def waiting(self) -> list[Look]:
-        """The looks in vain, with what is in memory there."""
+        """Return the unsuccessful looks, with the content of memory there."""
         self.catch_up()
         found = [look for look in self.looks.last.values() if look.times > 1 and (look.lanes & self.looks.waits).any()]
         found.sort(key=lambda look: (look.place is None, not look.exact, -look.clock))
@@ -252,13 +253,13 @@ class Polls:
         return found
 
     def repeats(self) -> list[tuple[int, int, int]]:
-        """Where in the record each group has repeated its first look in vain; see Recorder.leave_out."""
+        """Return where each group has repeated its first unsuccessful look in the record; see Recorder.leave_out."""
         self.catch_up()
         last = [self._last_of(group) for group in self.groups()]
         return [(look.who, look.position, look.end) for look in last if look is not None]
 
     def memory_at(self, look: Look) -> bytes:
-        """What is in global memory where it looks; nothing for another memory."""
+        """Return the content of global memory at a look; b"" for another memory."""
         if look.place is None:
             return b""
         reader = self._readers.get(look.site.instruction.offset)
@@ -270,7 +271,7 @@ class Polls:
 
 
 def registers_named(instruction: Instruction) -> list[tuple[str, int]]:
-    """The registers that a look names, each by its file and number: where it looks, and what it finds."""
+    """Return the registers that a look names, by file and number: its address, and its result."""
     words, wide = max(1, _size(instruction) // 4), 1 + (instruction.mnemonic in _GLOBAL)
     found: list[tuple[str, int]] = []
     for operand in map(parse_operand, instruction.operands):
@@ -282,7 +283,7 @@ def registers_named(instruction: Instruction) -> list[tuple[str, int]]:
 
 
 def _few_differ(before: list[NDArray[Any]], now: list[NDArray[Any]]) -> bool:
-    """Whether few registers and predicates do; memory may be anything."""
+    """Whether few registers and predicates differ; memory may differ in any way."""
     rows = sum(int((old != new).any(axis=1).sum()) for old, new in zip(before[:4], now[:4], strict=True))
     return rows <= _FEW_REGISTERS
 

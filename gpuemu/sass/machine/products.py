@@ -1,4 +1,4 @@
-"""Steps of matrix instructions: operands D, A, B, C of whole warps [, metadata, scales], some registers a lane."""
+"""Steps of matrix instructions: operands D, A, B, C of whole warps [, metadata, scales], several registers per lane."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gpuemu.sass.machine.warps import complete_warps, fragment
 
 Words = NDArray[np.uint32]
 Multiply = Callable[..., Words]
-"""A, B, C [, metadata, scales], each [warps, registers, 32], to D."""
+"""Converts A, B, C [, metadata, scales], each [warps, registers, 32], to D."""
 
 
 def product_step(
     site: Site, counts: tuple[int, int, int], multiply: Multiply, sides: bool | None = False,
     behind: tuple[int, ...] = (), upper: bool = False,
 ) -> Step:  # fmt: skip
-    """D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
+    """Return a step that computes D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
 
-    `counts`: registers of A, B, and C or D. `sides`: whether the text says .ROW of A and .COL of B; None: it may.
-    `behind`: registers of the operands behind C, which `multiply` gets as well; the last may be a uniform one. Of a
-    sparse product one more follows, the selector of its metadata. `upper`: A, C and D have eight rows and are
-    multiplied as the upper half of 16, the first registers of twice as many.
+    `counts`: registers of A, B, and C or D. `sides`: whether the text has .ROW for A and .COL for B; None if that is
+    optional. `behind`: registers of the operands after C, which `multiply` also receives; the last may be uniform. A
+    sparse product has one more operand, the selector of its metadata. `upper`: A, C and D have eight rows. They are
+    multiplied as the upper half of 16 rows, which are the first registers of twice as many.
     """
     if len(site.operands) != 4 + len(behind) + site.has("SP"):
         raise site.unsupported("this form of matrix instruction")
@@ -48,7 +48,7 @@ def product_step(
 
 
 def _with_lower_rows(x: Words) -> Words:
-    """A matrix of 8 rows as one of 16, whose lower rows are zero."""
+    """Return a matrix of 8 rows as one of 16, whose lower rows are zero."""
     full = np.zeros((len(x), 2 * x.shape[1], WARP), dtype=np.uint32)
     full[:, : x.shape[1]] = x
     return full

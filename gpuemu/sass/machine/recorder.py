@@ -1,7 +1,7 @@
-"""Records what a CTA executes, as the trace that the engine replays.
+"""Record the execution of a CTA as the trace that the engine replays.
 
-Per step two numbers are kept, the instruction and the set of warps; per memory instruction a block of
-addresses [warps, 32], equal blocks once. `trace_parts` then gives every warp its own path and rows.
+Each step stores two numbers, the instruction and the set of warps. Each memory instruction stores a block of addresses
+[warps, 32]; equal blocks are stored once. `trace_parts` then gives every warp its own path and rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuemu.trace.events import FIELDS, NONE, event
 from gpuemu.trace.model import Instruction, WarpTrace
 
 Rows = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.uint8], NDArray[np.int64] | None]
-"""Addresses, active lanes, spaces and sources as a trace has them, [rows, 32]."""
+"""Addresses, active lanes, spaces and sources as in a trace, [rows, 32]."""
 
 
 class Kinds(NamedTuple):
@@ -32,7 +32,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(code: Sequence[Instruction]) -> Kinds:
-    """Those of a kernel's code."""
+    """Return the kinds of a kernel's instructions."""
     memory, events = [i.accesses_memory for i in code], [i.has_events for i in code]
     return Kinds(np.array(memory, np.bool_), np.array(events, np.bool_))
 
@@ -64,7 +64,7 @@ class Recorder:
         self._times = np.zeros(lanes.warps, np.int64)
 
     def set_of(self, mask: Mask) -> int:
-        """The number of a set of lanes, and of the warps that have a lane in it."""
+        """Return the number of a set of lanes, which is also that of the warps with a lane in it."""
         here = self._lanes.exists if mask is None else mask
         name = here.tobytes()
         number = self._set_of_mask.get(name)
@@ -76,13 +76,15 @@ class Recorder:
         return number
 
     def guarded(self, lanes: NDArray[np.bool_]) -> None:
-        """The last instruction has a guard, which is true in these lanes."""
+        """Record that the last instruction has a guard, which is true in these lanes."""
         self._guarded_steps.append(len(self.steps) - 1)
         self._guarded_sets.append(self.set_of(lanes))
 
     def lanes_of_steps(self) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]]:
-        """(steps, masks, sets, guarded): the instruction of each step, as the code has it; and by the sets of lanes
-        that came to it, and of those whose guard was true, the rows of `masks` [sets, warps], a bit for each lane.
+        """Return (steps, masks, sets, guarded): the executed instructions and lanes of each step.
+
+        `steps`: the instruction of each step, as an index of the code. `sets` and `guarded`: the lanes that reached it,
+        and those whose guard was true, as rows of `masks` [sets, warps], which have a bit for each lane.
         """
         steps, sets = np.array(self.steps, dtype=np.int32), np.frombuffer(self.sets, dtype=np.int32)
         for number, written in self._instead_of.items():
@@ -93,9 +95,9 @@ class Recorder:
         return steps, ballots(masks).reshape(len(masks), self._lanes.warps), sets, guarded
 
     def instead(self, entries: Iterable[tuple[int, NDArray[np.bool_]]]) -> None:
-        """Put several instructions, each executed by some lanes, in the place of the last one.
+        """Replace the last instruction by several instructions, each executed by some lanes.
 
-        Numbers behind the code stand for a BAR with its numbers in registers; see ControlFlow.barriers_used.
+        Numbers after the code represent a BAR with its numbers in registers; see ControlFlow.barriers_used.
         """
         written = self.steps.pop()
         self.sets.pop()
@@ -106,9 +108,9 @@ class Recorder:
             self.sets.append(self.set_of(lanes))
 
     def leave_out(self, parts: Iterable[tuple[int, int, int]]) -> None:
-        """Forget what sets of lanes did between two places of the steps: (set, first step, the one behind the last).
+        """Remove steps of sets of lanes between two positions: (set, first step, the one after the last).
 
-        What a set did together with other lanes is left as it is.
+        Steps that a set executed together with other lanes remain.
         """
         steps, sets = (np.array(column, dtype=np.int32) for column in (self.steps, self.sets))
         gone = np.zeros(len(steps), dtype=np.bool_)
@@ -132,7 +134,7 @@ class Recorder:
         self._blocks = array("i", blocks[~gone[in_memory]].tolist())
 
     def event(self, warp: int, **what: int) -> None:
-        """What the last instruction, which is asynchronous, did in a warp (see `trace.events`)."""
+        """Record the effect of the last instruction, which is asynchronous, in a warp (see `trace.events`)."""
         number = self._event_numbers.setdefault(event(**what), len(self._event_numbers))
         self._events.setdefault(len(self.steps) - 1, {})[warp] = number
         key = warp, self.steps[-1]
@@ -140,9 +142,9 @@ class Recorder:
         self._last_event[warp] = self.steps[-1], self._counts[key]
 
     def operation(self, warp: int) -> tuple[tuple[int, int], ...]:
-        """Of a warp's operation on another CTA's mbarrier: the instruction and how many it has made of it before.
+        """Identify a warp's operation on another CTA's mbarrier: the instruction, and its number of earlier operations.
 
-        And the same of its last event, which may be by another instruction.
+        The second pair identifies the warp's last event, which may be by another instruction.
         """
         step = self.steps[-1]
         key = warp, step
@@ -154,7 +156,7 @@ class Recorder:
         return ((step, last[1]),) if before is None else ((step, last[1]), before)
 
     def receive(self, incoming: Iterable[Incoming]) -> None:
-        """What came from other CTAs of the cluster comes with the warp's own operation of the same number."""
+        """Add effects of other CTAs of the cluster to the warp's own operation of the same number."""
         by_operation: dict[tuple[int, int], list[int]] = {}
         for step in sorted(self._events):
             for warp in self._events[step]:
@@ -184,15 +186,15 @@ class Recorder:
 
     @property
     def events(self) -> list[tuple[int, ...]]:
-        """All that have been, by their numbers."""
+        """Return all events, indexed by their numbers."""
         return list(self._event_numbers)
 
     def members(self, number: int) -> NDArray[np.bool_]:
-        """The warps of a set, [warps]."""
+        """Return the warps of a set, [warps]."""
         return self._members[number]
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
-        """Lane addresses of a memory instruction, as Environment.record takes them; None if no lane took part."""
+        """Record lane addresses of a memory instruction, as Environment.record has them; None if no lane was active."""
         key: tuple[object, ...] | None = None
         if place is not None:
             key = place.base, place.pattern.key, spaces if isinstance(spaces, int) else spaces.tobytes()
@@ -205,7 +207,7 @@ class Recorder:
         self._blocks.append(number)
 
     def _block_arrays(self) -> Rows:
-        """Addresses, active lanes, spaces and sources of every block, [blocks x warps, 32]."""
+        """Return addresses, active lanes, spaces and sources of every block, [blocks x warps, 32]."""
         shape = len(self._places), self._lanes.count
         addresses, active, spaces = np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.uint8)
         copies = any(known is not None and known[2] is not None for known in self._places)
@@ -224,16 +226,16 @@ class Recorder:
         return addresses.reshape(-1, WARP), active.reshape(-1, WARP), spaces.reshape(-1, WARP), by_warp
 
     def threads(self, instructions: int) -> NDArray[np.int64]:
-        """How many threads executed each of so many instructions, all executions together."""
+        """Return the number of threads that executed each instruction, summed over all executions."""
         steps, sets = (np.frombuffer(column, dtype=np.int32) for column in (self.steps, self.sets))
         found = np.zeros(instructions, dtype=np.int64)
         np.add.at(found, steps, np.array(self._threads, np.int64)[sets])
         return found
 
     def times(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How often each warp has come to one of these instructions, by the record so far; `which` is always the same.
+        """Return how often each warp has reached one of these instructions so far; `which` is always the same.
 
-        Steps that were counted at the last call are not counted again.
+        Steps that an earlier call counted are not counted again.
         """
         if self._times_until == 0:
             self._times[:] = 0
@@ -245,11 +247,11 @@ class Recorder:
 
     @staticmethod
     def _are(which: NDArray[np.bool_], steps: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Of which steps the instruction is one of those; numbers behind the code stand for barriers."""
+        """Return which steps have one of these instructions; numbers after the code represent barriers."""
         return (steps < len(which)) & which[np.minimum(steps, len(which) - 1)]
 
     def trace_parts(self, cta: int, first_row: int, first_event: int) -> tuple[list[WarpTrace], Rows]:
-        """(warps, rows); numbers of rows and events count from these."""
+        """Return (warps, rows); numbers of rows and events count from the given ones."""
         steps = np.frombuffer(self.steps, dtype=np.int32)
         member = np.array(self._members, dtype=np.bool_)[np.frombuffer(self.sets, dtype=np.int32)]
         in_memory = self._are(self._memory, steps)

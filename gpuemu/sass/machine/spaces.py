@@ -1,9 +1,9 @@
-"""Accesses to memory, checked: where the lanes' addresses lie, and what a kernel author is told if they lie wrong.
+"""Checked accesses to memory: the location of the lanes' addresses, and the errors for wrong ones.
 
-A space is made once for each instruction that accesses memory. `window` turns a place into a stretch of memory
-and the units of it that the lanes have, in most cases with a few comparisons; addresses that lie in several
-buffers become `pieces`. Loads, stores, copies and atomics are array operations on those. Lanes that store to the
-same address leave the value of the last of them; hardware leaves that of any.
+A space is created once for each instruction that accesses memory. `window` converts a place to a range of memory and
+the units of the lanes in it, usually with a few comparisons. Addresses in several buffers become `pieces`. Loads,
+stores, copies and atomics are array operations on these. If lanes store to the same address, the value of the last lane
+remains; hardware leaves the value of any of them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Indices, Pattern, Place
 
 NULL_BYTES = 1 << 16
-"""Addresses below this are taken for offsets from a null pointer."""
+"""Addresses below this are assumed to be offsets from a null pointer."""
 
 
 class Purpose(Enum):
-    """What an instruction does at its addresses; the value is the word for it in messages."""
+    """The access of an instruction at its addresses; the value is the word for it in messages."""
 
     LOAD = "load"
     STORE = "store"
@@ -36,19 +36,19 @@ class Purpose(Enum):
 
 
 def sized(size: int, word: str) -> str:
-    """`a 4-byte load`, `an 8-byte load`."""
+    """Return `a 4-byte load`, `an 8-byte load`."""
     return f"{'an' if size == 8 else 'a'} {size}-byte {word}"
 
 
 def counted(count: int) -> str:
-    """`1 byte`, `2 bytes`."""
+    """Return `1 byte`, `2 bytes`."""
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
 class Piece(NamedTuple):
-    """Addresses in one piece of memory: `units` in its view of the access's size, of the addresses `part`.
+    """Addresses in one piece of memory.
 
-    `part` are places among the addresses.
+    `units`: their indices in the view for the access's size. `part`: their indices among the addresses.
     """
 
     memory: Views
@@ -57,15 +57,15 @@ class Piece(NamedTuple):
 
 
 Window = tuple[NDArray[Any], Indices | None]
-"""A stretch of memory in units of the access's size, and which of them each lane has: see Units."""
+"""A range of memory in units of the access's size, and the unit of each lane in it: see Units."""
 EVERY = slice(None)
 
 
 class Space(ABC):
-    """The addresses of one instruction: what all kinds of memory have in common."""
+    """The addresses of one instruction; this class has the common parts of all memories."""
 
     name = ""
-    """What the memory is called."""
+    """The name of the memory."""
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         self.site = site
@@ -79,14 +79,14 @@ class Space(ABC):
 
     @abstractmethod
     def window(self, place: Place) -> Window | None:
-        """The memory around all of the place's addresses; None if it is no one stretch. Raises ExecutionError."""
+        """Return the memory around all of the place's addresses; None if not one range. May raise ExecutionError."""
 
     def pieces(self, place: Place) -> Iterator[Piece]:
-        """The pieces of memory of a place that has no window. Raises ExecutionError."""
+        """Yield the pieces of memory of a place that has no window. Raises ExecutionError."""
         raise NotImplementedError
 
     def windows(self, place: Place) -> Iterator[tuple[Window, Indices | slice]]:
-        """All of the place's memory, and with each stretch the places among its addresses that lie there."""
+        """Yield all of the place's memory, and for each range the indices of the addresses in it."""
         window = self.window(place)
         if window is not None:
             yield window, EVERY
@@ -95,7 +95,7 @@ class Space(ABC):
             yield (piece.memory[self.size], piece.units), piece.part
 
     def load(self, place: Place) -> NDArray[Any]:
-        """The unit at each address, in the order of the place's lanes: read at once, it may be memory itself."""
+        """Return the unit at each address, in lane order. Read the result at once, because it may be memory itself."""
         window = self.window(place)
         if window is not None:
             units, index = window
@@ -106,7 +106,7 @@ class Space(ABC):
         return values
 
     def store(self, place: Place, values: NDArray[Any]) -> None:
-        """Put values, in units of the access's size and the order of the place's lanes, to the addresses."""
+        """Store values, in units of the access's size and in lane order, at the addresses."""
         window = self.window(place)
         if window is not None:
             units, index = window
@@ -118,13 +118,13 @@ class Space(ABC):
             self.observer.stored(self, place, values)
 
     def record(self, place: Place, mask: Mask) -> None:
-        """Tell whoever records where the lanes of the mask went."""
+        """Record the addresses of the mask's lanes."""
         self.site.environment.record(place, mask)
 
     def error(
         self, place: Place, k: int, found: str, right: str, bad: NDArray[np.bool_], kind: str = "outside"
     ) -> ExecutionError:
-        """An error about the k-th of the addresses; `bad` are all of which it is true."""
+        """Return an error about the k-th of the addresses; `bad` are all addresses with the same fault."""
         lanes = place.pattern.lanes
         which = np.flatnonzero(bad) if lanes is None else lanes[bad]
         error = ExecutionError(self.site.instruction, k if lanes is None else int(lanes[k]), found, right)
@@ -136,20 +136,20 @@ class Space(ABC):
         return error
 
     def inside(self, base: int, pattern: Pattern, length: int) -> bool:
-        """Whether all addresses, counted from the start of a piece of `length` bytes, are in it and aligned."""
+        """Whether all addresses, relative to the start of a piece of `length` bytes, are inside it and aligned."""
         size = self.size
         return (
             base + pattern.low >= 0 and base + pattern.high + size <= length and not (base | pattern.bits) & (size - 1)
         )
 
     def cut(self, memory: Views, base: int, pattern: Pattern) -> Window:
-        """The window of addresses that are inside of a piece of memory."""
+        """Return the window of addresses that are inside a piece of memory."""
         span, index = pattern.units(self.shift)
         first = base + pattern.low >> self.shift
         return memory[self.size][first : first + span], index
 
     def misaligned(self, address: str) -> tuple[str, str]:
-        """What to say of an address that is no multiple of the size."""
+        """Return the message for an address that is not a multiple of the size."""
         return f"{self.what} at {address}", f"expected a multiple of {self.size}"
 
 
@@ -159,7 +159,7 @@ class GlobalSpace(Space):
     name = "global"
 
     last: Buffer | None = None
-    """The buffer that all lanes met in last time: most often it is that one again."""
+    """The buffer of all lanes in the previous access; it is usually the same again."""
 
     def window(self, place: Place) -> Window | None:
         base, pattern = place
@@ -187,7 +187,7 @@ class GlobalSpace(Space):
         owner = np.searchsorted(starts, addresses, side="right") - 1
         lengths = np.array([b.bytes for b in buffers], dtype=np.int64)
         into = (addresses - starts[np.maximum(owner, 0)]).view(np.int64)
-        # An address of 2^63 and more may lie further from a buffer than 64 bits with a sign can say.
+        # The distance of an address of 2^63 or more from a buffer may exceed signed 64 bits.
         bad = (owner < 0) | (into < 0) | (into > lengths[owner] - self.size) | (into & (self.size - 1) != 0)
         if bad.any():
             raise self._outside(place, addresses, int(bad.argmax()), bad)
@@ -232,14 +232,14 @@ class GlobalSpace(Space):
 
 
 def _distance(buffer: Buffer, address: int, size: int) -> int:
-    """By how many bytes an access misses a buffer."""
+    """Return the number of bytes by which an access misses a buffer."""
     return max(buffer.start - address, address + size - buffer.start - buffer.bytes, 0)
 
 
 def past(address: int, size: int, end: int) -> str:
-    """How far an access is past an end: its first byte, or as many of its bytes as are.
+    """Return how far an access is past an end: its first byte, or the number of its bytes that are.
 
-    Counted as by compute-sanitizer, for which the byte at the end is 1 byte after the allocation.
+    The count follows compute-sanitizer, for which the byte at the end is 1 byte after the allocation.
     """
     if address < end:
         return f"{address + size - end} of its bytes past"
@@ -247,20 +247,20 @@ def past(address: int, size: int, end: int) -> str:
 
 
 class SharedSpace(Space):
-    """Bytes of the CTA's shared memory, counted from its first: uint32 offsets."""
+    """Bytes of the CTA's shared memory, as uint32 offsets from its first byte."""
 
     name = "shared"
     plain = True
-    """Whether addresses without a rank mean the CTA's own memory."""
+    """Whether addresses without a rank select the CTA's own memory."""
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)
         self._full = _WRITTEN_BYTE * (size * site.lanes.count)
 
     def window(self, place: Place) -> Window:
-        """See Space. What is stored to counts as written; of what is loaded a byte must have been.
+        """Implement Space.window. Stored bytes count as written; a load must contain a written byte.
 
-        Compilers copy structures with the bytes between their members, which nobody writes.
+        One byte is enough, because compilers copy structures together with the unwritten bytes between their members.
         """
         memory = self.memory
         if memory.cluster is not None:
@@ -285,7 +285,7 @@ class SharedSpace(Space):
         return window
 
     def _of_other(self, place: Place, rank: int) -> Window:
-        """The memory of another CTA of the cluster."""
+        """Return the memory of another CTA of the cluster."""
         cluster, (base, pattern) = self.memory.cluster, place
         if cluster is None or (self.plain and self.purpose is not Purpose.ATOMIC):
             raise clusters.refusal(self.site, rank)
@@ -303,11 +303,11 @@ class SharedSpace(Space):
         return self.cut(shared, base, pattern)
 
     def record(self, place: Place, mask: Mask) -> None:
-        """See Space."""
+        """Implement Space.record."""
         super().record(place if self.memory.cluster is None else self.memory.belongs(place, self.plain)[0], mask)
 
     def _all_written(self, shadow: NDArray[Any], place: Place) -> bool:
-        """Whether all bytes have been written. Raises ExecutionError if of some address none has."""
+        """Whether all bytes are written. Raises ExecutionError if all bytes of an address are unwritten."""
         found = shadow.tobytes()
         if found == self._full or found.count(_WRITTEN_BYTE) == len(found):
             return True
@@ -350,7 +350,7 @@ _ALL: dict[int, Any] = {size: np.full(size, WRITTEN, dtype=np.uint8).view(unit)[
 
 
 class LocalSpace(Space):
-    """Bytes of each lane's own local memory: uint32 offsets in its frame."""
+    """Bytes of each lane's own local memory, as uint32 offsets in its frame."""
 
     name = "local"
 
@@ -366,7 +366,7 @@ class LocalSpace(Space):
             raise self._outside(place, length)
         if self.observer is not None and pattern.count:
             self.observer.access(self, place)
-        if pattern.lanes is None and pattern.low == pattern.high:  # as most often: the same variable of every lane
+        if pattern.lanes is None and pattern.low == pattern.high:  # the common case: the same variable of every lane
             units = self.memory.local[self.size]
             first = place.base + pattern.low >> self.shift
             return units[first :: self.memory.local_pitch >> self.shift][: pattern.count], None

@@ -1,7 +1,7 @@
 """The driver's functions that compiled code calls: printf, assert, malloc and free.
 
-A call is `CALL.ABS` to an address at which there is no code. Arguments lie in registers from R4 on, 64-bit ones
-in even pairs; R20 and R21 hold the address to return to; a result goes to R4 and R5.
+A call is `CALL.ABS` to an address without code. Arguments are in registers from R4 on, 64-bit ones in even pairs. R20
+and R21 contain the return address, and the result goes to R4 and R5.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
 
 HEAP_BYTES = 8 << 20
-"""What malloc may give away in all: the driver's default (cudaLimitMallocHeapSize)."""
+"""Total bytes that malloc may allocate: the driver's default (cudaLimitMallocHeapSize)."""
 HEAP = "the heap"
 HEAP_ALIGNMENT = 16
 _LEAST_GAP, _MOST_GAP = 64, 2048
-"""Bytes after a block that belong to none, so that an access past its end is seen: as many as the block has, or these.
-"""
+"""Unused bytes after a block, which detect an access past its end: as many as the block has, within these limits."""
 _WITH_GAPS = (HEAP_ALIGNMENT + _LEAST_GAP) // HEAP_ALIGNMENT
-"""How much more room the smallest blocks take with their gaps."""
+"""Factor by which gaps increase the size of the smallest blocks."""
 _RETURN_ADDRESS = 20
 _MOST_STRING_BYTES = 1 << 16
 
 
 def add_heap(memory: Memory, codeless: Mapping[int, str]) -> None:
-    """Give a launch whose code calls malloc a heap, behind its other buffers."""
+    """Give a launch whose code calls malloc a heap, after its other buffers."""
     if "malloc" in codeless.values():
         memory.add_buffer(HEAP, np.zeros(_WITH_GAPS * HEAP_BYTES, dtype=np.uint8))
 
 
 class SystemCalls:
-    """The driver's functions for one launch: the heap lives through all of its CTAs."""
+    """The driver's functions for one launch; the heap persists over all of its CTAs."""
 
     def __init__(self, environment: Environment):
         self._environment = environment
@@ -53,9 +52,9 @@ class SystemCalls:
         }
 
     def call(self, name: str, site: Site, lanes: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        """Do what the function does for each of `lanes`, in order; the addresses to which all lanes would return.
+        """Call the function for each of `lanes`, in order; return the return addresses of all lanes.
 
-        Raises ExecutionError for an assertion that fails and for what the function must not be given.
+        Raises ExecutionError for a failed assertion and for invalid arguments of the function.
         """
         function = self._functions.get(name)
         if function is None:
@@ -78,7 +77,7 @@ class SystemCalls:
             self._registers[4 + k, lane] = np.uint32(value >> 32 * k & 0xFFFFFFFF)
 
     def _bytes(self, site: Site, address: int, lane: int) -> NDArray[np.uint8]:
-        """Memory from a generic address to the end of the buffer, the shared or the local memory that it lies in."""
+        """Return memory from a generic address to the end of its buffer, or of the shared or local memory."""
         memory = self._environment.memory
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + memory.local_bytes:
             start = lane * memory.local_pitch
@@ -101,7 +100,7 @@ class SystemCalls:
     # -- the functions --------------------------------------------------------------------------------------
 
     def _print(self, site: Site, lane: int) -> None:
-        """int vprintf(const char *format, void *arguments): the number of arguments; -1 for no format."""
+        """int vprintf(const char *format, void *arguments): return the number of arguments, or -1 without a format."""
         format_address, at = self._pair(4, lane), self._pair(6, lane)
         if format_address == 0:
             self._return(-1, lane, 1)
@@ -127,9 +126,9 @@ class SystemCalls:
         raise error
 
     def _allocate(self, site: Site, lane: int) -> None:
-        """void *malloc(size_t size): a block of the heap; null where the heap is full.
+        """void *malloc(size_t size): return a block of the heap, or null if the heap is full.
 
-        Blocks that are free again are given away last, so that nobody who had one seems to race with the next.
+        Freed blocks are reused last, so that their old owners do not seem to race with the new ones.
         """
         heap = next(buffer for buffer in self._environment.memory.buffers if buffer.name == HEAP)
         asked = self._pair(4, lane)
@@ -166,5 +165,5 @@ class SystemCalls:
 
 
 def _aligned(size: int) -> int:
-    """The bytes of the heap that a size takes."""
+    """Return the heap bytes that a size occupies."""
     return -(-size // HEAP_ALIGNMENT) * HEAP_ALIGNMENT

@@ -1,9 +1,9 @@
-"""Tensor maps: what a copy by descriptor (PTX: cp.async.bulk.tensor, in SASS UTMALDG and UTMASTG) is told of an array.
+"""Tensor maps: descriptions of arrays for copies (PTX: cp.async.bulk.tensor, in SASS UTMALDG and UTMASTG).
 
-A map is 128 bytes, which the driver's cuTensorMapEncodeTiled fills in for a launch. `TensorMap` does so for a launch
-here: pass one as a kernel's `const __grid_constant__ CUtensorMap` argument. What the bytes mean is what compilers
-make of PTX's `tensormap.replace`, which writes each of these fields (nvcc 13.0, sm_90a), and what the driver of an H200
-made of 64 maps that differ in one thing each:
+A map is 128 bytes, which the driver's cuTensorMapEncodeTiled fills in for a launch. `TensorMap` does the same in
+gpuemu: pass one as a kernel's `const __grid_constant__ CUtensorMap` argument. The meaning of the bytes was derived from
+compilers' code for PTX's `tensormap.replace`, which writes each of these fields (nvcc 13.0, sm_90a), and from 64 maps
+of an H200's driver that differ in one setting each:
 
     0x00        address of the first element
     0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
@@ -13,7 +13,7 @@ made of 64 maps that differ in one thing each:
     0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
     0x38        box of dimensions 1 to 4 less one, a byte each
 
-Dimension 0 is the one whose elements are next to each other: the last axis of a NumPy array.
+Dimension 0 is the contiguous one: the last axis of a NumPy array.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpuemu.base.errors import GpuemuError
 
 BYTES = 128
 ALIGNMENTS = (128, 64)
-"""Of CUtensorMap in a structure: CUDA 13's header, and those before."""
+"""Alignments of CUtensorMap in a structure: in CUDA 13's header, and in earlier ones."""
 _MOST_DIMENSIONS = 5
 _UNIT = 16
 _NUMBERED = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16")
@@ -40,17 +40,17 @@ TYPES = {
     "u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "f32": 4, "f64": 8, "bf16": 2, "f32.ftz": 4,
     "tf32": 4, "tf32.ftz": 4,
 }  # fmt: skip
-"""Types of elements, as cuTensorMapEncodeTiled has them, and their bytes."""
+"""Element types of cuTensorMapEncodeTiled, and their bytes."""
 SWIZZLES = (0, 32, 64, 128)
-"""Bytes of a line within which 16-byte chunks are exchanged, by the number of the swizzle."""
+"""Bytes of a line within which 16-byte chunks are permuted, by the number of the swizzle."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a tensor map says: tuples have an entry for each dimension, dimension 0 first.
+    """The contents of a tensor map: tuples have an entry for each dimension, dimension 0 first.
 
-    `strides` are in bytes, that of dimension 0 the element's size. `box` counts places of the array, of which a copy
-    takes each `steps`-th. `nan_fill`: what is outside the array is NaN instead of zero.
+    `strides` are in bytes; that of dimension 0 is the element's size. `box` counts elements of the array, of which a
+    copy takes every `steps`-th. `nan_fill`: elements outside the array are NaN instead of zero.
     """
 
     address: int
@@ -66,12 +66,12 @@ class Layout:
 
     @property
     def copied(self) -> tuple[int, ...]:
-        """Elements of each dimension that a copy takes."""
+        """Number of elements in each dimension that a copy takes."""
         return tuple(-(-box // step) for box, step in zip(self.box, self.steps, strict=True))
 
 
 def decode(data: bytes) -> Layout | None:
-    """What 128 bytes say; None if they are no tensor map."""
+    """Decode 128 bytes; return None if they are not a tensor map."""
     words = np.frombuffer(data, dtype="<u4").astype(object)
     flags = int(words[2])
     rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
@@ -106,14 +106,14 @@ _NUMPY_TYPES = {
 
 
 class TensorMap:
-    """A kernel argument: the tensor map of a NumPy array, a device buffer that the kernel may read and write by it.
+    """A kernel argument: the tensor map of a NumPy array, which is a device buffer that the kernel may read and write.
 
-    The array may be a view whose rows lie apart, as of every second row: its last axis is without gaps, and the steps
-    of the others are multiples of 16 bytes. `box`: elements that a copy takes of each axis, in the array's order of
-    axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type as cuTensorMapEncodeTiled names it, in TYPES; by
-    default the array's own (bf16 is kept in uint16). `fill`: 0 or "nan", what a copy finds outside the array. `steps`:
-    2 takes each second element of an axis.
-    Raises GpuemuError for what no tensor map can say.
+    The array may be a view with gaps between rows, such as every second row. Its last axis must be contiguous, and the
+    strides of the others must be multiples of 16 bytes. `box`: elements that a copy takes along each axis, in the
+    array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type by its name in
+    cuTensorMapEncodeTiled, see TYPES; by default the array's own (bf16 is stored in uint16). `fill`: 0 or "nan", the
+    value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. Raises GpuemuError for
+    an array that no tensor map can describe.
     """
 
     def __init__(
@@ -161,20 +161,20 @@ class TensorMap:
         )  # fmt: skip
 
     def memory(self) -> npt.NDArray[np.uint8]:
-        """The bytes from the array's first element to the end of its last, those between its rows among them."""
+        """Return the bytes from the array's first element to the end of its last, including those between its rows."""
         first = self.array[(slice(0, 1),) * self.array.ndim].reshape(-1).view(np.uint8)
         reach = sum((extent - 1) * stride for extent, stride in zip(self.array.shape, self.array.strides, strict=True))
         return np.lib.stride_tricks.as_strided(first, (reach + self.array.itemsize,), (1,))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TensorMap:
-        """A view's copy is a view of the same form."""
+        """Copy a view as a view of the same form."""
         other = copy.copy(self)
         kept = self.array
         other.array = np.ndarray(kept.shape, kept.dtype, self.memory().copy(), 0, kept.strides)
         return other
 
     def encode(self, address: int) -> bytes:
-        """The 128 bytes, for an array at that address."""
+        """Return the 128 bytes for an array at that address."""
         words = np.zeros(BYTES // 4, dtype=np.uint64)
         words[0], words[1], words[2] = address & 0xFFFFFFFF, address >> 32, self._flags
         for k, stride in enumerate(self.array.strides[:-1][::-1]):

@@ -1,8 +1,8 @@
-"""CTAs that live on the chip together execute in turns: one waits for what another must write.
+"""CTAs that are resident on the chip together execute in turns, because one may wait for a store of another.
 
-They begin in the order of their numbers, and one executes until it ends or waits. A CTA that waits is set aside, and
-the next one begins if there is room for it on the chip; else the one goes on that was set aside first of those of which
-a word that they wait for has changed. Launches without such waits execute one CTA to its end after the other.
+They begin in the order of their numbers, and one executes until it ends or waits. A CTA that waits is set aside. The
+next one begins if the chip has room for it. Otherwise gpuemu resumes the CTA that was set aside first among those for
+which an awaited word has changed. Launches without such waits execute each CTA to its end.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gpuemu.sass.machine.waiting_loops import always_looks, awaited
 from gpuemu.sass.semantics.register_pool import never_granted
 
 MOST_LOOKS = 20_000
-"""Looks in vain, of all CTAs together, after which loops that count looks at others' words are taken for endless."""
+"""Unsuccessful looks of all CTAs together after which loops that count looks are considered endless."""
 
 
 class Turns:
-    """The CTAs of a launch. `at_once`: how many live on the chip, `residency` says as what.
+    """The CTAs of a launch. `at_once`: the number resident on the chip, and `residency` names them.
 
-    `instructions` gets the warp instructions of each CTA that has ended. `ahead` executes the first CTAs of a line all
-    at once, if that can be: it takes them out, and returns those that have ended and one that has only begun.
+    `instructions` receives the warp instructions of each CTA that has ended. `ahead` executes the first CTAs of a line
+    at once, if possible. It removes them from the line, and returns those that have ended and one that has only begun.
     """
 
     def __init__(
@@ -56,20 +56,19 @@ class Turns:
 
     @property
     def now(self) -> int:
-        """The number of the CTA that executes."""
+        """Number of the CTA that executes."""
         return 0 if self._current is None else self._current.number
 
     def begun(self) -> list[Cta]:
-        """The CTAs that have begun and not ended."""
+        """Return the CTAs that have begun and not ended."""
         return [*self._waiting, *([] if self._current is None else [self._current])]
 
     def run(
         self, numbers: Sequence[int], others: Sequence[int] = (), done: Collection[int] = ()
     ) -> Iterator[Cta | Ended]:
-        """Execute these CTAs, and give each that has ended.
+        """Execute these CTAs, and yield each one that has ended.
 
-        `others`, but for those that are `done`, begin only where one of these CTAs waits for them. Raises
-        ExecutionError.
+        `others`, except those in `done`, begin only if one of these CTAs waits for them. Raises ExecutionError.
         """
         wanted: Collection[int] = numbers if isinstance(numbers, range) else frozenset(numbers)
         to_begin, spare = Line(numbers), Line(others, {*numbers, *done} if others else ())
@@ -131,7 +130,7 @@ class Turns:
 
     @staticmethod
     def _call_mates(cta: Cta, to_begin: Line, spare: Line) -> None:
-        """The others of a cluster begin next."""
+        """Let the others of a cluster begin next."""
         if cta.cluster is None:
             return
         for rank, number in reversed(list(enumerate(cta.cluster.numbers))):
@@ -148,12 +147,12 @@ class Turns:
             self._observer.resumes(cta.number)
 
     def _changed(self, cta: Cta) -> bool:
-        """Whether what a CTA looked at has changed since."""
+        """Whether a word that a CTA looked at has changed since."""
         polls = self._executor.polls
         return any(look.place is not None and polls.memory_at(look) != look.memory for look in cta.waits_for)
 
     def _patient(self, hopeful: bool) -> Cta | None:
-        """The CTA that has looked least, of those whose loops might end by themselves; `hopeful`: all of them."""
+        """Return the CTA with the fewest looks among those whose loops might end alone; `hopeful`: consider all."""
         counting = [
             cta
             for cta in self._waiting
@@ -162,7 +161,7 @@ class Turns:
         return min(counting, key=lambda cta: cta.looks.patience, default=None)
 
     def _stuck(self, unbegun: int) -> ExecutionError:
-        """No CTA can go on: the error of the first of them."""
+        """Return the error of the first CTA, if no CTA can continue."""
         begun = len(self._waiting)
         cta = self._waiting.popleft()
         looks, stuck_at = cta.waits_for, cta.stuck_at
@@ -218,7 +217,7 @@ class Turns:
         return ""
 
     def _until(self, look: Look, lane: int) -> str:
-        """What is there, and what is waited for where the code says it plainly."""
+        """Return the current value, and the value that is awaited if the code shows it clearly."""
         value = int.from_bytes(look.memory[: look.unit_bytes], "little")
         executor = self._executor
         test = awaited(executor.environment.code, executor.number_of(look.site.instruction))
@@ -233,5 +232,5 @@ class Turns:
 
 
 def _hopes(cta: Cta) -> bool:
-    """Whether a CTA looks at what another one may still write, and not just works in a loop."""
+    """Whether a CTA looks at memory that another one may still write, and does not just execute a loop."""
     return any(look.place is not None and always_looks(look.site.instruction) for look in cta.waits_for)

@@ -1,7 +1,8 @@
-"""Which instructions may be looks at memory that wait for another thread, and what a loop around one waits for.
+"""Find instructions that may poll memory until another thread writes it, and the condition that their loops wait for.
 
-Strong loads and atomics that give back what was there always may. Of plain loads, and of those of shared memory, only
-what a loop reads from one address again and again: a compiler would have taken any other such load out of the loop.
+A poll is called a look. Strong loads, and atomics that return the old value, may always be looks. Plain loads and
+shared-memory loads count only if a loop reads one address repeatedly, because a compiler would have moved any other
+such load out of the loop.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from gpuemu.trace.model import Instruction
 
 _LONGEST_LOOP = 48
 _LONGEST_WAIT = 128
-"""Instructions of a loop that may do nothing but wait."""
+"""Maximum number of instructions of a loop that may only wait."""
 _TEST_BEHIND = 16
-"""Instructions behind a look among which its test and the branch are found."""
+"""Maximum distance of the test and the branch after a look, in instructions."""
 _ONLY_READ = ("LDG", "LD", "LDS", "SYNCS")
-"""Looks that change nothing in memory."""
+"""Looks that do not change memory."""
 _HARMLESS = (Kind.FIXED, Kind.VARIABLE, Kind.LANE_REGISTER, Kind.BRANCH)
 _VARYING = ("CS2R", "CS2UR", "VOTE", "VOTEU")
-"""Clocks, and what depends on which lanes are together."""
+"""Clocks, and results that depend on which lanes are together."""
 _OPPOSITE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
 _MIRRORED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
 _WORDS = {
@@ -32,7 +33,7 @@ _WORDS = {
 
 
 def looks(code: Sequence[Instruction]) -> frozenset[int]:
-    """The numbers of the instructions that may be looks."""
+    """Return the numbers of the instructions that may be looks."""
     found = {k for k, instruction in enumerate(code) if always_looks(instruction)}
     for k, start in enumerate(targets(code)):
         if start is None or not 0 <= k - start <= _LONGEST_LOOP:
@@ -49,7 +50,7 @@ def looks(code: Sequence[Instruction]) -> frozenset[int]:
 
 
 def always_looks(instruction: Instruction) -> bool:
-    """Whether an instruction may be a look wherever it stands."""
+    """Whether an instruction may be a look in any position."""
     match instruction.mnemonic:
         case "LDG" | "LD":
             return instruction.has("STRONG", "MMIO")
@@ -72,10 +73,10 @@ def _registers(instruction: Instruction, address_only: bool = False) -> tuple[tu
 
 
 def only_wait(code: Sequence[Instruction]) -> frozenset[int]:
-    """The looks whose loop goes on, whatever else changes in it, until the look finds something else.
+    """Return the looks whose loop continues until the look finds another value, whatever else changes in it.
 
-    Such a loop has one look and changes no memory, and every branch that leaves it depends on what the look finds and
-    on registers that the loop does not write. It may count its rounds, read the clock and sleep.
+    Such a loop has one look and changes no memory. Every branch that leaves it depends on the value of the look and on
+    registers that the loop does not write. It may count its iterations, read the clock and sleep.
     """
     next_ = ways(code)
     found, loops = set(), _loops(next_)
@@ -88,7 +89,7 @@ def only_wait(code: Sequence[Instruction]) -> frozenset[int]:
 
 
 def _loops(next_: Sequence[Sequence[int]]) -> list[frozenset[int]]:
-    """The loops of the code, each with all that leads from its first instruction back to it; the smallest first."""
+    """Return the loops of the code, each with all paths from its first instruction back to it; the smallest first."""
     before: dict[int, list[int]] = {}
     for k, ways_ in enumerate(next_):
         for way in ways_:
@@ -103,13 +104,13 @@ def _loops(next_: Sequence[Sequence[int]]) -> list[frozenset[int]]:
             if k not in loop:
                 loop.add(k)
                 left += before.get(k, ())
-        if first == 0 or 0 not in loop:  # else it has a second way in
+        if first == 0 or 0 not in loop:  # otherwise it has a second entry
             found.append(frozenset(loop))
     return sorted(found, key=len)
 
 
 def _harmless(instruction: Instruction) -> bool:
-    """Whether an instruction neither reads nor changes what other threads see, and goes on at a known place."""
+    """Whether an instruction does not read or change data that other threads see, and continues at a known place."""
     try:
         operation = instruction.operation
     except UnknownOpcodeError:
@@ -120,7 +121,7 @@ def _harmless(instruction: Instruction) -> bool:
 
 
 class _Exits:
-    """The branches that leave a loop, and what they depend on."""
+    """The branches that leave a loop, and their dependences."""
 
     def __init__(
         self, code: Sequence[Instruction], next_: Sequence[Sequence[int]], loop: frozenset[int], look: int
@@ -132,24 +133,24 @@ class _Exits:
         self._answers: dict[tuple[int, int], bool] = {}
 
     def depend_on_the_look(self) -> bool:
-        """Whether all of them depend on the look and on what the loop does not change."""
+        """Whether all of them depend only on the look and on values that the loop does not change."""
         if not self._written.isdisjoint(_registers(self._code[self._look], address_only=True)[1]):
             return False
         return all(self._known(k, r) for k in self._leave for r in _registers(self._code[k])[1])
 
     def _known(self, at: int, register: int) -> bool:
-        """Whether what an instruction finds in a register is the same in each round while the look finds the same."""
+        """Whether a register has the same value at an instruction in each iteration while the look finds the same."""
         if register not in self._written:
             return True
         question = at, register
         if question not in self._answers:
-            self._answers[question] = False  # where it depends on itself, round after round
+            self._answers[question] = False  # for a register that depends on itself from iteration to iteration
             writers = self._writers(at, register)
             self._answers[question] = len(writers) == 1 and self._repeats(*writers)
         return self._answers[question]
 
     def _repeats(self, writer: int) -> bool:
-        """Whether an instruction writes the same in each round."""
+        """Whether an instruction writes the same value in each iteration."""
         instruction = self._code[writer]
         if writer == self._look or instruction.guard:
             return not instruction.guard
@@ -158,7 +159,7 @@ class _Exits:
         return all(self._known(writer, r) for r in _registers(instruction)[1])
 
     def _writers(self, at: int, register: int) -> set[int]:
-        """The instructions of the loop from which `at` may have the register's value."""
+        """Return the instructions of the loop from which `at` may have the register's value."""
         found: set[int] = set()
         seen: set[int] = set()
         left = list(self._before[at])
@@ -176,9 +177,9 @@ class _Exits:
 
 
 def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | None:
-    """What ends the loop around a look: how its value must compare, in words, and to what: instruction and operand.
+    """Return the condition that ends the loop around a look: the comparison in words, and its instruction and operand.
 
-    None where the code behind it is not plainly a comparison and a branch back.
+    It is None if the code after the look is not clearly a comparison and a branch back.
     """
     value = parse_operand(code[look].operands[0]).register
     branches = targets(code)
@@ -196,7 +197,7 @@ def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | No
             start = branches[k]
             if start is None:
                 return None
-            # A branch back goes on waiting where its predicate is true; one ahead ends it there.
+            # A branch back continues to wait while its predicate is true; a forward branch ends the wait.
             waits = (start <= look) != instruction.guard.startswith("@!")
             return _WORDS[_OPPOSITE[test[1]] if waits else test[1]], *test[2:]
     return None

@@ -1,4 +1,4 @@
-"""Masks seen warp by warp: who takes part, and instructions that only whole warps may execute."""
+"""Masks by warp: active lanes, and instructions that only whole warps may execute."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuemu.sass.machine.operands import Site
 
 
 def taking_part(lanes: Lanes, mask: Mask) -> Mask:
-    """The mask without lanes that a last partial warp does not have; None if it is all 32 of every warp."""
+    """Return the mask without the missing lanes of a partial last warp; None if it has all 32 lanes of every warp."""
     if mask is None and lanes.threads != lanes.count:
         return lanes.exists
     return mask
 
 
 def fragment(site: Site, k: int, count: int, uniform: bool = False) -> NDArray[np.uint32]:
-    """Operand `k` as `count` consecutive registers of each lane, [warps, registers, 32].
+    """Return operand `k` as `count` consecutive registers of each lane, [warps, registers, 32].
 
-    A view of the registers, or zeros for RZ. `uniform`: whether a uniform register will do.
+    The result is a view of the registers, or zeros for RZ. `uniform`: whether a uniform register is allowed.
     """
     if site.is_uniform(k) and not uniform:
         raise site.unsupported("a matrix in uniform registers")
@@ -34,9 +34,9 @@ def fragment(site: Site, k: int, count: int, uniform: bool = False) -> NDArray[n
 
 
 def complete_warps(site: Site, mask: Mask) -> NDArray[np.intp] | None:
-    """The warps that execute an instruction that only whole warps may execute; None for all of the CTA.
+    """Return the warps that execute an instruction for whole warps only; None for all of the CTA.
 
-    Raises ExecutionError for a warp of which some lanes take part and others do not.
+    Raises ExecutionError for a warp in which only some lanes are active.
     """
     mask = taking_part(site.lanes, mask)
     if mask is None:
