@@ -1,8 +1,8 @@
 """The site of the documents, for Sphinx: python -m sphinx -W --keep-going -c docs . build/site
 
-The project's root is what Sphinx reads, so that the links which work between the files of the repository work between
-pages, too: README.md is the start page, and the suite's page and the release notes are pages as those of docs/ are. A
-link to a file that is no page, such as a workflow, offers that file.
+Sphinx reads the project's root, so links between files of the repository also work between pages. README.md is the
+start page. The pages of validation/ and the release notes are pages, as those of docs/ are. A link to another file,
+such as a workflow, offers that file.
 """
 
 from __future__ import annotations
@@ -66,36 +66,36 @@ html_favicon = "static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
 
-_HOWTO = ("my_kernel", "clock", "triton", "rank", "judge", "padding_study", "architecture", "")
 NAVIGATION = {
-    "Learn": ["docs/tutorial*", "docs/start", "docs/systems", "docs/glossary"],
-    "How to": [
-        *(f"docs/howto/{page}*" for page in _HOWTO),
-        *("docs/check", "docs/ci", "docs/why", "docs/what_if", "docs/layouts", "docs/report"),
+    "Tutorials": ["docs/tutorial", "docs/tutorial_zh", "docs/tutorial_hopper"],
+    "How-to guides": [
+        *("docs/howto/my_kernel", "docs/why", "docs/layouts", "docs/check", "docs/howto/rank", "docs/howto/triton"),
+        *("docs/howto/exec", "docs/ci", "docs/what_if", "docs/howto/clock", "docs/howto/judge"),
+        *("docs/howto/architecture", "docs/howto/calibrate"),
     ],
-    "How it works": ["docs/model", "docs/execution", "docs/machine_code", "docs/speed", "docs/comparison"],
-    "Evidence": [
-        "docs/accuracy",
-        "docs/evidence",
-        "docs/published",
-        "docs/published/*",
-        "validation/*",
-        "tools/h200/sanitizer",
+    "Reference": [
+        *("docs/commands", "docs/report", "docs/result", "docs/trace", "docs/traceg", "docs/machine_code"),
+        *("docs/api", "docs/glossary", "docs/systems"),
     ],
-    "Answers": ["docs/ports", "docs/claims"],
-    "Reference": ["docs/api", "docs/trace", "docs/traceg", "docs/result"],
-    "Project": ["CONTRIBUTING", "docs/extending", "SECURITY", "CHANGELOG"],
+    "How it works": ["docs/model", "docs/accuracy", "docs/comparison", "docs/speed"],
+    "Project": ["CONTRIBUTING"],
 }
-"""The pages by chapter, in order; a pattern stands for all that there are."""
+"""The pages by chapter, in order: at most 30."""
+INSIDE = {
+    "docs/accuracy": ["validation/*"],
+    "docs/check": ["tools/h200/sanitizer"],
+    "CONTRIBUTING": ["docs/extending", "SECURITY", "CHANGELOG"],
+}
+"""Pages that the sidebar shows inside another page; a pattern means all that there are."""
 
 WHAT = "Run CUDA kernels without a GPU: every cycle, stall and bank conflict, and what to do about them."
 """In a sentence."""
 
 LIVE = (
-    'Try it here: <a href="example.html">a report to click through</a>, and <a href="layout.html">a page of layouts</a>'
-    ' on which one pads and swizzles a tile by hand, <a href="notebook.html">a notebook as it ran</a>.'
+    'Try it in the browser: <a href="example.html">an example report</a>, <a href="layout.html">the layout page</a>, on'
+    ' which you pad and swizzle a tile by hand, and <a href="notebook.html">a notebook</a>.'
 )
-"""What the start page has on the site alone."""
+"""Links that the start page has on the site alone."""
 
 
 BROKEN_CHINESE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff])")
@@ -106,20 +106,27 @@ def with_chinese_lines_joined(app: Sphinx, name: str, source: list[str]) -> None
     source[0] = BROKEN_CHINESE.sub("", source[0])
 
 
+def toctree(app: Sphinx, pages: list[str], caption: str = "") -> str:
+    """A hidden table of contents."""
+    there = sorted(app.env.found_docs)
+    found = dict.fromkeys(name for entry in pages for name in fnmatch.filter(there, entry) or plain(entry))
+    entries = "\n".join(f"/{name}" for name in found)
+    title = f":caption: {caption}\n" if caption else ""
+    return f"\n```{{toctree}}\n:hidden:\n{title}\n{entries}\n```\n"
+
+
 def with_navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the chapters at the end of the start page: a reader of the file itself has its links instead."""
+    """Put the chapters at the end of the start page, and the pages inside another at the end of that one."""
     if page == root_doc:
         source[0] = source[0].replace("## Install", f"{LIVE}\n\n## Install", 1)
-        for chapter, pages in NAVIGATION.items():
-            there = sorted(app.env.found_docs)
-            found = dict.fromkeys(name for entry in pages for name in fnmatch.filter(there, entry) or plain(entry))
-            entries = "\n".join(f"/{name}" for name in found)
-            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {chapter}\n\n{entries}\n```\n"
+        source[0] += "".join(toctree(app, pages, chapter) for chapter, pages in NAVIGATION.items())
+    elif page in INSIDE:
+        source[0] += toctree(app, INSIDE[page])
 
 
 def with_live_layouts(app: Sphinx, name: str, source: list[str]) -> None:
-    """The page of layouts opens in the browser: as a link to a file that is no page, it would be downloaded."""
-    source[0] = source[0].replace("[A page](site/layout.html)", '<a href="../layout.html">A page</a>')
+    """Open the layout page in the browser. As a link to a file that is no page, it would be downloaded."""
+    source[0] = source[0].replace("[The layout page](site/layout.html)", '<a href="../layout.html">The layout page</a>')
 
 
 def plain(entry: str) -> list[str]:
@@ -128,12 +135,15 @@ def plain(entry: str) -> list[str]:
 
 
 INDENTED = re.compile(r"^ {4,}\S")
+TRAILING_UNDERSCORE = re.compile(r"(?<=\w)_(?=\s|$)")
 
 
 def as_rest(app: Sphinx, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text; what is indented by four blanks there, behind an empty line, is an example."""
-    for number in range(len(lines) - 1, 0, -1):
-        if INDENTED.match(lines[number]) and not lines[number - 1].strip():
+    """Docstrings are plain text. Lines that are indented by four blanks, after an empty line, are an example."""
+    for number in range(len(lines) - 1, -1, -1):
+        if not INDENTED.match(lines[number]):
+            lines[number] = TRAILING_UNDERSCORE.sub(r"\_", lines[number])
+        elif number and not lines[number - 1].strip():
             lines[number:number] = ["::", ""]
 
 

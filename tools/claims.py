@@ -1,4 +1,4 @@
-"""Writes docs/claims.md: what has been claimed about the example kernels, what a run says, and a verdict.
+"""Writes validation/claims.md: what has been claimed about the example kernels, what a run says, and a verdict.
 
     python tools/claims.py            writes the page
     python tools/claims.py --check    exits with 1 if the page is not up to date
@@ -51,7 +51,7 @@ def kernels() -> list[str]:
 
 
 def page() -> str:
-    """docs/claims.md."""
+    """validation/claims.md."""
     claims = sorted(CLAIMS, key=lambda claim: (claim.number[0], int(claim.number[1:])))
     findings = {claim.number: claim.check() for claim in claims}
     verdicts = Counter(f.verdict for f in findings.values())

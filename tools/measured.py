@@ -59,17 +59,19 @@ def cycles_of_strides() -> dict[int, float]:
 
 
 def write_page(name: str, page: Callable[[], str], about: str | None) -> None:
-    """Write docs/NAME, or with --check only compare it and exit with 1 where it differs."""
+    """Write validation/NAME, or with --check compare it and exit with 1 if it differs."""
     parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is not up to date")
-    path = ROOT / "docs" / name
+    path = ROOT / "validation" / name
     text = page()
     if not parser.parse_args().check:
         path.write_text(text, encoding="utf-8", newline="\n")
         return
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     if old != text:
-        sys.stdout.writelines(unified_diff(old.splitlines(True), text.splitlines(True), f"docs/{name}", "as generated"))
+        sys.stdout.writelines(
+            unified_diff(old.splitlines(True), text.splitlines(True), f"validation/{name}", "as generated")
+        )
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/ports.md: which ports of shared memory the hardware's counts and times allow.
+"""Writes validation/ports.md: which ports of shared memory the hardware's counts and times allow.
 
     python tools/port_study.py                                       writes the page
     python tools/port_study.py --check                               exits with 1 if the page is not up to date
@@ -110,7 +110,7 @@ def _verdict(allowed: bool) -> str:
 
 
 def page() -> str:
-    """docs/ports.md."""
+    """validation/ports.md."""
     hardware = measured()["example_kernels"]
     count_rows = [
         [

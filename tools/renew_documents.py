@@ -6,7 +6,6 @@ Read the difference before it is committed: nothing here knows whether a figure 
 
 from __future__ import annotations
 
-import ast
 import lzma
 import os
 import re
@@ -21,17 +20,22 @@ from statistics import fmean
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import click  # noqa: E402
+
+from gpuemu.cli.main import SECTIONS, cli  # noqa: E402
 from validation import launches, score  # noqa: E402
 from validation.suite import mean_error  # noqa: E402
 
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "validation/accuracy.md"]
+WIDTH = 100
+"""Of the help, in characters."""
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints there; of a refusal, what it says on stderr."""
-    words = [sys.executable, "-m", "gpuemu", *shlex.split(command)[1:]]
+    """The output of a command in that folder, or its errors if it prints nothing else. Lines may end in a backslash."""
+    words = [sys.executable, "-m", "gpuemu", *shlex.split(command.replace("\\\n", " "))[1:]]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return ran.stdout or ran.stderr
@@ -55,17 +59,30 @@ def files_shown(folder: Path) -> None:
     (folder / "softmax.cubin").write_bytes(lzma.decompress(TRITON_CUBIN.read_bytes()))
 
 
+def excerpt(output: str, shown: str) -> str:
+    """The part of an output that a block shows.
+
+    A block that ends with ... keeps its number of lines. One that also begins with ... starts at the line whose first
+    two words are those of its first line.
+    """
+    if not shown.endswith("...\n"):
+        return output
+    before, lines, first = "", output.splitlines(keepends=True), 0
+    if shown.startswith("...\n"):
+        before, shown = "...\n", shown.removeprefix("...\n")
+        first = [line.split()[:2] for line in lines].index(shown.split("\n")[0].split()[:2])
+    return before + "".join(lines[first : first + shown.count("\n") - 1]) + "...\n"
+
+
 def renewed(text: str, folder: Path) -> str:
-    """A document with the output of each command as it is now; one cut off with ... keeps its number of lines."""
+    """A document with the output of each command as it is now."""
 
     def block(match: re.Match[str]) -> str:
         command, shown = match[1], match[2]
-        output = printed(command, folder)
-        if shown.endswith("...\n"):
-            output = "".join(output.splitlines(keepends=True)[: shown.count("\n") - 1]) + "...\n"
-        return f"```text\n$ {command}\n{output}```\n"
+        return f"```text\n$ {command}\n{excerpt(printed(command, folder), shown)}```\n"
 
-    return re.sub(r"^```text\n\$ (gpuemu [^\n]*)\n(.*?)^```\n", block, text, flags=re.MULTILINE | re.DOTALL)
+    shown = r"^```text\n\$ (gpuemu (?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```\n"
+    return re.sub(shown, block, text, flags=re.MULTILINE | re.DOTALL)
 
 
 def with_examples(text: str) -> str:
@@ -78,18 +95,6 @@ def with_examples(text: str) -> str:
     return re.sub(rows, lambda _: f"{table}\n", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def with_units(text: str) -> str:
-    """A document with the docstrings of the units that its comments name, behind each comment up to a heading."""
-
-    def entries(match: re.Match[str]) -> str:
-        paths = [ROOT / "gpuemu/engine/units" / f"{name}.py" for name in match[1].split()]
-        said = [ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
-        told = [f"**`{path.name}`** {docstring}\n" for path, docstring in zip(paths, said, strict=True)]
-        return "\n".join([f"<!-- units: {match[1]} -->\n", *told, ""])
-
-    return re.sub(r"^<!-- units: ([\w ]+) -->\n.*?(?=^##)", entries, text, flags=re.MULTILINE | re.DOTALL)
-
-
 def accuracy() -> str:
     """The README's table of accuracy, from the committed scores, counts and pages."""
     report = ROOT / "validation/report/h200"
@@ -97,8 +102,8 @@ def accuracy() -> str:
     scored = launches.read_scores(report / "launches.csv")
     counted = [ROOT / "tests/data" / name for name in ("h200/patterns.csv", "h100/copies.csv")]
     patterns = sum(len(path.read_text(encoding="utf-8").splitlines()) - 1 for path in counted)
-    page = " ".join((ROOT / "docs/accuracy.md").read_text(encoding="utf-8").split())
-    ((grids, grid_median),) = re.findall(r"of (\d+) grids ([\d.]+) % in the median", page)
+    page = " ".join((ROOT / "validation/accuracy.md").read_text(encoding="utf-8").split())
+    ((grids, grid_median),) = re.findall(r"error of (\d+) grids is ([\d.]+)%", page)
     ((others, mean, median),) = re.findall(r"\| held out \| (\d+) \| (\d+)% \| (\d+)% \|", page)
     counts = " / ".join(str(len(group)) for group in scored.values())
     errors = " / ".join(f"{fmean(abs(s.error) for s in group):.1%}" for group in scored.values())
@@ -125,6 +130,33 @@ def with_accuracy(text: str) -> str:
     )
 
 
+def helps(name: str, command: click.Command, parent: click.Context) -> list[str]:
+    """The help of a command and of its subcommands."""
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH)
+    subcommands = command.commands.items() if isinstance(command, click.Group) else ()
+    return [command.get_help(context), *(text for sub, c in subcommands for text in helps(sub, c, context))]
+
+
+def commands() -> str:
+    """Each command with its help, by section."""
+    top = click.Context(cli, info_name="gpuemu", terminal_width=WIDTH, max_content_width=WIDTH)
+    text = ""
+    for section, names in SECTIONS.items():
+        text += f"\n## {section}\n"
+        for name, line in names.items():
+            command = cli.get_command(top, name)
+            assert command is not None
+            shown = "\n\n".join(helps(name, command, top))
+            text += f"\n### gpuemu {name}\n\n{line}\n\n```\n{shown}\n```\n"
+    return text
+
+
+def with_commands(text: str) -> str:
+    """A document with the commands below its marker, to its end, if it has one."""
+    head, marker, _ = text.partition("<!-- commands -->\n")
+    return head + marker + commands() if marker else text
+
+
 def main(names: Sequence[str]) -> None:
     """Write the files; with names, those pages alone, and not the report's module."""
     chosen = [ROOT / name for name in names]
@@ -134,7 +166,7 @@ def main(names: Sequence[str]) -> None:
         for document in chosen or DOCUMENTS:
             text = document.read_text(encoding="utf-8")
             document.write_text(
-                with_accuracy(with_units(with_examples(renewed(text, folder)))), encoding="utf-8", newline="\n"
+                with_commands(with_accuracy(with_examples(renewed(text, folder)))), encoding="utf-8", newline="\n"
             )
     if chosen:
         return

@@ -2,7 +2,7 @@
 
     python -m validation published                       # every architecture; exit code 1 if a row fails
     python -m validation published --arch sm_80
-    python -m validation published --markdown docs
+    python -m validation published --markdown validation
 
 A row has one published number, the result of a microbenchmark on the emulator, and a verdict. The check's rule decides:
 `cycles` passes within 1 cycle or 3 %, `rate` (rates, intervals, shares) within 3 %, `exact` if equal, and `at_most`
@@ -121,17 +121,20 @@ def table(name: str, entries: list[Entry], found: list[Figure]) -> str:
 
 
 WIDTH = 160
-INTRODUCTION = """# Published figures, beside the emulator's
+INTRODUCTION = """# Published figures and gpuemu's
 
-`python -m validation.published --markdown docs` writes this page and those of the architectures; without `--markdown`
-it prints the tables. It exits with 1 if a row fails. The published numbers, their sources and the microbenchmark of
-each row are in `validation/published/*.yaml`. The letter behind the sources is the grade: A (peer-reviewed, or two
-sources) to D (a guess); "of sm_86" marks a figure taken over from that chip.
+The [accuracy page](../docs/accuracy.md) has the summary. `python -m validation published --markdown validation` writes
+this page and a page for each architecture. Without `--markdown`, the command prints the tables. It exits with 1 if a
+row fails. `validation/published/*.yaml` has the published numbers, their sources and the microbenchmark of each row.
 
-A latency passes within 1 cycle or 3 %, a rate or an interval within 3 %, a count only if it is the same; a range passes
-if one of its ends does or if the figure lies inside. The difference is emulated less published. A row marked **gap**
-fails for want of a mechanism that the emulator does not have; the list below each table says which. Each architecture
-has its table on a page of its own:
+* A latency passes within 1 cycle or 3%, and a rate or an interval within 3%. A count must be equal.
+* A range passes if one of its ends passes, or if the figure lies inside.
+* The difference is the emulated figure minus the published one.
+* The letter after a source is its grade, from A (peer-reviewed, or two sources) to D (a guess).
+* "of sm_86" marks a figure that was inherited from that chip.
+* A row marked **gap** fails because gpuemu lacks a mechanism. The list below each table names it.
+
+Each architecture has its table on a page:
 """
 
 

@@ -1,7 +1,7 @@
 """The microbenchmarks of the published table: each runs a short trace on an architecture and returns one number.
 
 A row of `validation/published/*.yaml` names a probe and its parameters. The first line of a probe's docstring is the
-method that docs/published.md prints; it says how the loop's own cost is kept out of the figure, or that it is in it.
+method that validation/published.md prints. The method says whether the figure contains the loop's own cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-/* A button on each block of code that copies it; of a command and its output the command alone. */
+/* A button on each block of code copies it. For a command with its output, it copies the command alone. */
+const COMMAND = /^\$ ((?:.*\\\n)*.*)/;
 for (const block of document.querySelectorAll("div.highlight > pre")) {
   const button = document.createElement("button");
   button.type = "button";
@@ -6,7 +7,7 @@ for (const block of document.querySelectorAll("div.highlight > pre")) {
   button.textContent = "copy";
   button.addEventListener("click", async () => {
     const text = block.textContent;
-    await navigator.clipboard.writeText(text.startsWith("$ ") ? text.slice(2, text.indexOf("\n")) : text);
+    await navigator.clipboard.writeText(COMMAND.exec(text)?.[1] ?? text);
     button.textContent = "copied";
     setTimeout(() => (button.textContent = "copy"), 1500);
   });

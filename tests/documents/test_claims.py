@@ -45,7 +45,7 @@ def test_writing_the_page_again_changes_nothing(name: str) -> None:
 
 
 def test_every_claim_has_a_number_of_its_own_and_one_of_four_verdicts() -> None:
-    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    page = (ROOT / "validation" / "claims.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([A-E]\d+) \|.*\| \*\*(.*)\*\* \|$", page, re.MULTILINE)
     assert [number for number, _ in rows] == sorted(CHECKS, key=lambda n: (n[0], int(n[1:])))
     assert len(claim.CLAIMS) == len(CHECKS)
@@ -56,7 +56,7 @@ def test_every_claim_has_a_number_of_its_own_and_one_of_four_verdicts() -> None:
 
 @pytest.mark.slow
 def test_every_shipped_kernel_is_in_the_page() -> None:
-    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    page = (ROOT / "validation" / "claims.md").read_text(encoding="utf-8")
     for trace in (ROOT / "traces").glob("*.yaml"):
         if gpuemu.load_trace(trace.stem).arch == "sm_89":  # those of Hopper's units run nowhere else
             assert f"| {trace.stem} | " in page
@@ -122,7 +122,7 @@ def test_times_allow_a_topology_that_is_off_by_no_more_than_said(monkeypatch: py
 
 @pytest.mark.slow
 def test_a_cell_of_the_port_study_is_printed_by_its_command() -> None:
-    page = (ROOT / "docs" / "ports.md").read_text(encoding="utf-8")
+    page = (ROOT / "validation" / "ports.md").read_text(encoding="utf-8")
     row = re.search(r"^\| port_rw_128_w8 \| 33852 \| (\d+) \| \d+ \| (\d+) \|", page, re.MULTILINE)
     assert row is not None
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

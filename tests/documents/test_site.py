@@ -43,7 +43,19 @@ def test_every_document_is_a_page_and_the_start_is_found(site: Path) -> None:
     documents = ["README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "validation/README", "validation/DEVIATIONS"]
     documents += [str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "docs").rglob("*.md")]
     assert [name for name in documents if not (site / f"{name}.html").is_file()] == []
-    assert "url=README.html" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_landing_page_leads_to_each_kind_of_page(pages: dict[Path, Page], site: Path) -> None:
+    links = pages[site / "index.html"].links
+    assert {"README.html", "example.html", "layout.html", "notebook.html"} <= set(links)
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<h3>([A-Z][^<]*)</h3>", text) == ["Tutorials", "How-to guides", "Reference", "How it works"]
+
+
+def test_the_sidebar_has_at_most_30_links(site: Path) -> None:
+    text = (site / "README.html").read_text(encoding="utf-8")
+    (tree,) = re.findall(r'<div class="sidebar-tree">.*?</div>', text, re.DOTALL)
+    assert 20 < len(re.findall(r'<li class="toctree-l1', tree)) <= 30
 
 
 def test_every_link_within_the_site_leads_to_a_page_and_a_place_in_it(pages: dict[Path, Page]) -> None:

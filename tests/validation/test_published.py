@@ -53,7 +53,7 @@ def test_the_pages_are_what_the_command_writes(tables):
     found = published.pages([(name, load(name), table) for name, table in tables.items()])
     assert set(found) == {"published.md", *(f"published/{name}.md" for name in ARCHITECTURES)}
     for name, text in found.items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text
+        assert (ROOT / "validation" / name).read_text(encoding="utf-8") == text
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------

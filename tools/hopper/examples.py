@@ -127,7 +127,7 @@ def emulated(kernel: str) -> dict[str, int]:
 
 
 def table() -> str:
-    """What was measured beside what is emulated, as docs/accuracy.md has it."""
+    """What was measured beside what is emulated, as validation/accuracy.md has it."""
     with MEASURED.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     lines = ["| kernel | warm: emulated, H100 | | flushed: emulated, H100 | | counters equal |", "|---" * 6 + "|"]
