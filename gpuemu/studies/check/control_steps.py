@@ -44,7 +44,7 @@ _READ_LATER = ("SYNCS", "WARPSYNC")
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
 _COUNTED_AS_FOUR = 5
-"""Where HFMA2 or IMAD takes 5 cycles, compilers count 4 to HFMA2, and from IMAD; docs/check.md has the evidence."""
+"""Where HFMA2 or IMAD takes 5 cycles, compilers count 4 to HFMA2 and from IMAD (validation/evidence.md)."""
 
 
 @dataclass(frozen=True)
