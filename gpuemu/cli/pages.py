@@ -80,7 +80,7 @@ def beside(also: Iterable[str], sources: tuple[Path, ...]) -> list[tuple[Path, W
 def rendered(
     result: Result,
     wanted: Wanted,
-    ranking: Sequence[Mapping[str, str | int]] = (),
+    ranking: Sequence[Mapping[str, Any]] = (),
     verdicts: Sequence[Verdict] = (),
     sure: Sure | None = None,
     other: Mapping[str, Any] | None = None,

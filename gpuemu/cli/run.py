@@ -159,14 +159,14 @@ def run(
 
 def _ranking(
     result: Result, trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions
-) -> list[dict[str, str | int]]:
+) -> list[dict[str, Any]]:
     """What each cause of a run costs, as rows of the report's table."""
     from gpuemu.studies.why.api import why
 
     with ProgressBar("simulating causes", runs=1) as bar:
         words = command_words(trace, arch_name, settings, launch)
         answer = why(result.trace, result.arch, progress=bar.count_runs, command=words)
-    return answer.records()
+    return answer.findings()
 
 
 def _sure(result: Result) -> Sure:

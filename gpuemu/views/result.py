@@ -66,8 +66,8 @@ class WarpResult:
 class Causes(Protocol):
     """What `gpuemu.why` answers, as far as a report shows it."""
 
-    def records(self) -> list[dict[str, str | int]]:
-        """What each cause costs."""
+    def findings(self) -> list[dict[str, Any]]:
+        """What each cause costs, one record for each finding."""
 
 
 Of = Literal["instructions", "lines", "warps", "issues", "accesses"]
@@ -126,7 +126,7 @@ class Result:
         """
         texts = {name: source.lines_of(text) for name, text in (sources or {}).items()}
         file = path_text(path, "to_html()", "expected the path of a file")
-        write_whole(Path(file), self.page(self, texts, why.records() if why is not None else (), beside=beside))
+        write_whole(Path(file), self.page(self, texts, why.findings() if why is not None else (), beside=beside))
 
     @cached_property
     def limit(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import NAMES
 from gpuemu.trace.flow import live_registers
 from gpuemu.trace.lines import texts_of
-from gpuemu.trace.model import Trace
+from gpuemu.trace.model import Instruction, Trace
 from gpuemu.views.global_memory import asks_l1
 from gpuemu.views.stalls import reasons, stall_reason
 
@@ -132,6 +132,14 @@ def instructions(program: Program, log: Log) -> list[SourceRow]:
             )
         )
     return rows
+
+
+def short_place(instruction: Instruction) -> str:
+    """The source line of an instruction, or else its offset and its operation."""
+    if not instruction.source:
+        return f"{instruction.offset:#06x} {instruction.opcode}"
+    file, line = instruction.own_line
+    return f"{PurePath(file).name}:{line}"
 
 
 def waited(program: Program, log: Log) -> dict[str, NDArray[np.int64]]:

@@ -46,7 +46,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import PurePath
 from textwrap import wrap
 
 import numpy as np
@@ -54,14 +53,13 @@ from numpy.typing import NDArray
 
 from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.base.table import Cell, Line, Style, Table, number, words
-from gpuemu.trace.model import Instruction
 from gpuemu.views.answer import conflicts
 from gpuemu.views.counters import RowCounts
 from gpuemu.views.details import details
-from gpuemu.views.grid import not_refilled, rests_on
-from gpuemu.views.json_result import overrides
+from gpuemu.views.figures import changed_values, counted, figures, headline, launch_sizes
+from gpuemu.views.grid import not_refilled
 from gpuemu.views.result import Result
-from gpuemu.views.source import of_accesses, waited
+from gpuemu.views.source import of_accesses, short_place, waited
 from gpuemu.views.stalls import ISSUED, stall_reason
 from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.sure.sure_text import lines as of_sure
@@ -111,56 +109,23 @@ def told(result: Result, columns: int = WIDTH) -> Iterator[Line]:
 
 
 def _head(result: Result, columns: int) -> Iterator[Line]:
-    trace, arch = result.trace, result.arch
-    code = f", code for {trace.arch}" if trace.arch != arch.code_name else ""
-    chosen = arch.provenance["chip"].status == "override" or len(arch.chips) == 1
-    default = "" if chosen else f" (default of {arch.name}; --chip chooses another)"
-    yield from wrapped("strong", f"{trace.name} on {arch.name}{code}, {arch.chip}{default}", columns)
-    launch = trace.launch
-    sizes = [f"Grid Size {launch.ctas:,}", f"Block Size {launch.threads_per_cta:,}"]
-    sizes += [f"{launch.registers_per_thread} registers per thread"]
-    sizes += [f"{launch.shared_bytes:,} bytes of shared memory per block"]
-    yield from wrapped("plain", ", ".join(sizes), columns)
-    changes = [f"{name}={value}" for name, value in overrides(arch).items() if name != "chip"]
-    yield from wrapped("plain", f"With {', '.join(changes)}" if changes else "", columns)
+    yield from wrapped("strong", headline(result), columns)
+    yield from wrapped("plain", launch_sizes(result), columns)
+    yield from wrapped("plain", changed_values(result), columns)
     yield from told(result, columns)
 
 
 def _figures(result: Result, columns: int) -> Iterator[Line]:
-    grid, whole, program = result.grid, result.grid.whole, result.program
-    rows: list[tuple[Cell, ...]] = []
-    if whole is not None and grid.nanoseconds is not None:
-        on = f"estimated, at {grid.clock_mhz:,} MHz"
-        overhead = result.arch.chips[grid.chip].launch_cycles
-        started = f"of which {overhead:,} are launch overhead" if overhead else ""
-        rows = [("Duration", f"{grid.nanoseconds / 1000:,.2f} us", on), ("Elapsed Cycles", whole.elapsed, started)]
-    some = program.ctas < grid.ctas
-    of_some = f"of the {_count(program.ctas, 'block')} timed" if some else ""
-    rows.append(("SM Active Cycles", result.cycles, "; ".join(filter(None, (of_some, result.sureness)))))
-    issued = len(program.path)
-    rate = f"warp instructions, {issued / result.cycles if result.cycles else 0.0:.2f} per cycle"
-    rows.append(("Instructions", issued, "; ".join(filter(None, (rate, of_some)))))
-    if some:
-        rows.append(("Blocks", grid.ctas, rests_on(grid) or _no_estimate(result)))
+    rows = [*figures(result)]
     styles: list[Style] = ["plain"] * len(rows)
     styles[0] = "strong"
     yield from Table([words(""), number(""), words("")], rows, styles).lines(columns, _INDENT)
 
 
-def _no_estimate(result: Result) -> str:
-    together = min(result.grid.most_ctas, result.grid.resident_ctas)
-    timed = f"{result.grid.timed_ctas} timed, too few for an estimate of the launch"
-    return f"{timed}: {together} share an SM of {result.grid.chip}"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
 def _limits(result: Result, columns: int) -> Iterator[Line]:
     yield from wrapped("strong", f"{result.limit}.", columns)
     code, total = result.program.code, max(1, sum(result.stalls.values()))
-    places = [_place(instruction) for instruction in code]
+    places = [short_place(instruction) for instruction in code]
 
     def most(of_instruction: NDArray[np.int64]) -> str:
         """The place with most of something."""
@@ -192,16 +157,8 @@ def _limits(result: Result, columns: int) -> Iterator[Line]:
     rest = ["No bank conflicts."] if wavefronts and not found else []
     grid = result.grid
     if grid.ctas < grid.sms:
-        rest += [f"{grid.sms - grid.ctas} of {grid.sms} SMs have no work: the grid has {_count(grid.ctas, 'block')}."]
+        rest += [f"{grid.sms - grid.ctas} of {grid.sms} SMs have no work: the grid has {counted(grid.ctas, 'block')}."]
     yield from wrapped("plain", " ".join(rest), columns, _INDENT)
-
-
-def _place(instruction: Instruction) -> str:
-    """Its source line, or else its offset and what it is."""
-    if not instruction.source:
-        return f"{instruction.offset:#06x} {instruction.opcode}"
-    file, line = instruction.own_line
-    return f"{PurePath(file).name}:{line}"
 
 
 def _shared_table(result: Result, columns: int) -> Iterator[Line]:

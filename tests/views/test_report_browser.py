@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from math import floor
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from views.browser import Browser, chromium
 from views.test_report_page import RANKED, with_lines
 
 import gpuemu
+from gpuemu.views.definitions import definition
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report.page import as_html
 from gpuemu.views.source import instructions
@@ -57,22 +60,29 @@ def test_it_opens_without_an_error_and_fetches_nothing(page):
 def test_the_numbers_it_shows_are_those_of_the_json(page, result):
     data = json.loads(json.dumps(as_data(result)))
     assert page.js("document.getElementById('cycles').textContent") == str(result.cycles)
-    assert texts(page, "#bounds tbody td:nth-child(2)") == [str(b["cycles"]) for b in data["bounds"]]
-    shown = sorted((cycles for cycles in data["stalls"].values() if cycles), reverse=True)
+    bounds = [b["cycles"] for b in data["bounds"] if not b["resource"].startswith("latency of one warp, ")]
+    much = [f"{cycles:,}" for cycles in bounds if cycles >= 0.03 * result.cycles]
+    assert texts(page, "#bounds tbody td:nth-child(2)") == much
+    assert len(much) + len(texts(page, "#bounds + details td:nth-child(2)")) == len(bounds)
+    total = sum(data["stalls"].values())
+    shown = sorted((cycles for cycles in data["stalls"].values() if cycles >= 0.03 * total), reverse=True)
     assert texts(page, "#stalls tbody td:nth-child(2)") == [str(cycles) for cycles in shown]
     rows = [row for row in data["shared_memory"] if row["instructions"]]
     wanted = [str(row[f]) for row in rows for f in ("instructions", "wavefronts", "ideal_wavefronts", "bank_conflicts")]
     assert texts(page, "#shared tbody td") == wanted
-    assert texts(page, "#counters td") == [str(count) for count in data["counters"].values()]
+    assert texts(page, "#counters td") == [f"{count:,}" for count in data["counters"].values()]
     wide = page.js("[...document.querySelectorAll('#bounds .bar i')].map(e => e.getBoundingClientRect().width)")
     assert wide == sorted(wide, reverse=True)
-    assert wide[1] / wide[0] == pytest.approx(data["bounds"][1]["cycles"] / data["bounds"][0]["cycles"], abs=0.02)
+    assert wide[1] / wide[0] == pytest.approx(bounds[1] / bounds[0], abs=0.02)
     cycles = [row.cycles for row in instructions(result.program, result.log)]
     assert texts(page, "#sass td.heat") == [str(cycles) for cycles in cycles]
+    (said,) = texts(page, "#summed")
+    assert f"the only warp: {total:,} in total" in said
+    assert sum(cycles) == total
 
 
 def test_an_instruction_shows_its_lines_and_its_accesses(page, result):
-    page.click("#sass tr[data-row='22']")
+    page.click("#sass tr[data-row='22'] td")
     assert texts(page, "#sass tr.chosen td:nth-child(1)") == ["0160"]
     assert texts(page, "#lines tr.linked td:nth-child(1)") == ["5"]
     assert page.js("document.getElementById('access').selectedOptions[0].textContent").startswith("0160 LDSM.16.M88.4")
@@ -92,7 +102,7 @@ def test_a_line_shows_its_instructions(page):
 
 
 def test_wavefronts_are_stepped_through_and_the_pitch_is_one_s_own(page):
-    page.click("#sass tr[data-row='22']")
+    page.click("#sass tr[data-row='22'] td")
     page.click("#after")
     assert texts(page, "#which") == ["1 of 8"]
     assert texts(page, "#wavefronts tr.now th[scope=row]") == ["1"]
@@ -151,7 +161,7 @@ def test_keys_reach_everything(page, result):
         page.key(".", ".")
     (picked,) = texts(page, "#picked")
     assert picked.startswith(f"warp 0 of CTA 0, cycle {lines.issue[18]}: 0120  STS.128 [R2.X16], R4")
-    assert f"waited {lines.waited[18].sum()} cycles, most of them long_scoreboard" in picked
+    assert f"waited {lines.waited[18].sum()} cycles, mostly Long Scoreboard" in picked
     assert texts(page, "#sass tr.chosen td:nth-child(1)") == ["0120"]
     for _ in range(18):
         page.key(".", ".")
@@ -233,7 +243,9 @@ def test_an_instruction_is_found_in_the_timeline_and_a_range_is_measured(page, r
             "Input.dispatchMouseEvent", type=kind, x=left + x, y=top + 30, button="left", buttons=1, modifiers=8,
             clickCount=1,
         )  # fmt: skip
-    low, high, length = map(int, re.fullmatch(r"cycles (\d+) to (\d+): (\d+)", texts(page, "#window")[0]).groups())
+    low, high, length = map(
+        int, re.fullmatch(r"cycles (\d+) to (\d+): (\d+) cycles", texts(page, "#window")[0]).groups()
+    )
     assert high - low == length == pytest.approx(300 / (1232 - 96) * result.cycles, abs=3)
     assert page.js("document.getElementById('chart').title") == ""
     page.call("Input.dispatchMouseEvent", type="mouseReleased", x=left + 500, y=top + 30, button="left", clickCount=1)
@@ -255,10 +267,15 @@ def test_what_comes_from_outside_is_text(browser, result, tmp_path):
     file = tmp_path / "strange.html"
     say = "<img src=x onerror='document.title=1'>"
     file.write_text(
-        as_html(with_lines(result, say), {say: [say] * 9}, [{**RANKED, "Without": say, "Code": say}]), encoding="utf-8"
+        as_html(
+            with_lines(result, say),
+            {say: [say] * 9},
+            [{**RANKED, "title": say, "fixes": [{"tiles": say, "gained": 1, "code": say}]}],
+        ),
+        encoding="utf-8",
     )
     browser.open(file)
-    browser.click("#sass tr[data-row='22']")
+    browser.click("#sass tr[data-row='22'] td")
     assert browser.js("document.images.length") == 0
     assert browser.js("document.title").startswith("v2_shared_memory on sm_89")
     assert texts(browser, "#lines tr[data-row='0'] td.source") == [say]
@@ -301,3 +318,141 @@ def test_without_a_browser_tests_skip_unless_one_is_demanded(monkeypatch, demand
     monkeypatch.setenv("PATH", "")
     with pytest.raises(outcome, match="chromium"):
         chromium()
+
+
+def long_source(result: gpuemu.Result) -> tuple[gpuemu.Result, list[str]]:
+    """The result as if its code came from the end of a long file."""
+    code = tuple(replace(i, source=(("long.cu", 400 + n),)) for n, i in enumerate(result.program.code))
+    return replace(result, program=replace(result.program, code=code)), [f"line {n};" for n in range(1, 600)]
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_the_source_opens_at_the_hottest_line_with_its_text(browser, result, tmp_path, width):
+    moved, text = long_source(result)
+    rows = instructions(moved.program, moved.log)
+    hottest = max(range(len(rows)), key=lambda n: rows[n].cycles)
+    file = tmp_path / "long.html"
+    file.write_text(as_html(moved, {"long.cu": text}), encoding="utf-8")
+    browser.dress(width, 900, "light")
+    browser.open(file)
+    assert texts(browser, "#lines tr.chosen td.source") == [f"line {400 + hottest};"]
+    assert texts(browser, "#sass tr.linked td:nth-child(1)") == [rows[hottest].place]
+    inside = """(selector => { const e = document.querySelector(selector), box = e.closest('.scroll').getBoundingClientRect(),
+        own = e.getBoundingClientRect(); return own.top >= box.top && own.bottom <= box.bottom && own.left < box.right; })"""
+    assert browser.js(f"{inside}('#lines tr.chosen td.source')")
+    assert browser.js(f"{inside}('#sass tr.linked td.source')")
+    characters = browser.js(
+        "(e => e.getBoundingClientRect().width / 7.3)(document.querySelector('#lines tr.chosen td.source'))"
+    )
+    assert characters >= 48
+    # The digits of the cycles and their bar are side by side.
+    apart = """(() => { const cell = document.querySelector('#lines tr.chosen td.heat'), range = document.createRange();
+        range.selectNodeContents(cell.firstChild);
+        return cell.querySelector('i').getBoundingClientRect().left - range.getBoundingClientRect().right; })()"""
+    assert browser.js(apart) >= 0
+    browser.js("document.activeElement.blur()")
+    second = sorted(range(len(rows)), key=lambda n: (-rows[n].cycles, n))[1]
+    browser.key("h", "h")
+    assert texts(browser, "#lines tr.chosen td.source") == [f"line {400 + second};"]
+    browser.click("#hottest")
+    assert texts(browser, "#lines tr.chosen td.source") != [f"line {400 + second};"]
+
+
+def test_inlined_code_is_hottest_where_it_is_written(browser, result, tmp_path):
+    """All code is called from line 3, and a call is not where the cycles go."""
+    code = tuple(replace(i, source=(("k.cu", 10 + n % 2), ("k.cu", 3))) for n, i in enumerate(result.program.code))
+    inlined = replace(result, program=replace(result.program, code=code))
+    file = tmp_path / "inlined.html"
+    file.write_text(as_html(inlined, {"k.cu": [f"line {n};" for n in range(1, 20)]}), encoding="utf-8")
+    browser.open(file)
+    (chosen,) = texts(browser, "#lines tr.chosen td.source")
+    assert chosen in ("line 10;", "line 11;")
+
+
+def test_a_metric_shows_its_definition(page):
+    page.js("document.querySelector('#schedulers .term').scrollIntoView({block: 'center'})")
+    assert page.js("document.getElementById('tip').hidden")
+    left, top = page.js(
+        "(r => [r.left + 5, r.top + 5])(document.querySelector('#schedulers .term').getBoundingClientRect())"
+    )
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left, y=top)
+    assert texts(page, "#tip") == [definition("Active Warps Per Scheduler")]
+    assert page.js(
+        "(r => r.right <= innerWidth && r.bottom <= innerHeight)(document.getElementById('tip').getBoundingClientRect())"
+    )
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+    assert page.js("document.getElementById('tip').hidden")
+    page.js("document.querySelector('#sass thead th:nth-child(2) button').focus()")
+    assert texts(page, "#tip") == [definition("Warp Stall Cycles")]
+
+
+def test_the_help_is_behind_a_question_mark(page):
+    assert not page.js("document.getElementById('help').open")
+    page.key("?", "?")
+    assert page.js("document.getElementById('help').open")
+    assert "Measure cycles." in page.js("document.getElementById('help').textContent")
+    page.click("#close")
+    assert not page.js("document.getElementById('help').open")
+    page.click("#helped")
+    assert page.js("document.getElementById('help').open")
+    page.js("document.getElementById('help').close()")
+    page.js("document.getElementById('find').focus()")
+    page.key("?", "?")
+    assert not page.js("document.getElementById('help').open")
+
+
+def test_the_command_of_a_cause_is_shown_on_request(page):
+    assert page.js("document.getElementById('command-1').hidden")
+    page.click("[data-shows='command-1']")
+    assert not page.js("document.getElementById('command-1').hidden")
+    assert texts(page, "#command-1 code") == RANKED["commands"]
+
+
+@pytest.mark.parametrize(("width", "columns"), [(390, 1), (1280, 2), (1920, 3)])
+def test_cards_leave_no_holes(page, width, columns):
+    page.dress(width, 900, "light")
+    boxes = page.js(
+        "[...document.querySelectorAll('.cards > .card')].map(e => { const r = e.getBoundingClientRect();"
+        " return [Math.round(r.left), r.top, r.bottom]; })"
+    )
+    found: dict[int, list[tuple[float, float]]] = {}
+    for left, top, bottom in boxes:
+        found.setdefault(left, []).append((top, bottom))
+    assert len(found) == columns
+    for column in found.values():
+        assert all(top - above <= 30 for (_, above), (top, _) in pairwise(column))
+    ends = [column[-1][1] for column in found.values()]
+    assert max(ends) - min(ends) < 0.45 * (max(ends) - boxes[0][1])
+
+
+def test_nothing_of_the_pictures_is_cut(browser, tmp_path):
+    file = tmp_path / "gemm.html"
+    file.write_text(as_html(gpuemu.run("gemm_tile_plain", "sm_89")), encoding="utf-8")
+    for width in (390, 1280, 1920):
+        browser.dress(width, 900, "light")
+        browser.open(file)
+        outside = """(() => { const box = document.querySelector('.roofline svg').getBoundingClientRect();
+            return [...document.querySelectorAll('.roofline text')].filter(e => { const r = e.getBoundingClientRect();
+            return r.left < box.left - 0.5 || r.right > box.right + 0.5 || r.top < box.top - 0.5 || r.bottom > box.bottom + 0.5; })
+            .map(e => e.textContent); })()"""
+        assert browser.js(outside) == []
+        size = browser.js(
+            "(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getBoundingClientRect().width / 480)"
+            "(document.querySelector('.roofline text'))"
+        )
+        assert 9.5 <= size <= 14
+        warps = "(e => [e.scrollWidth, e.clientWidth])(document.getElementById('warps').parentElement)"
+        if width > 390:
+            wide, room = browser.js(warps)
+            assert wide <= room
+        # Each tick of the timeline is drawn within its canvas.
+        browser.js("""(() => { window.drawn = []; const own = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+              if (this.canvas.id === 'chart' && y === 9) drawn.push(x + this.measureText(text).width <= this.canvas.clientWidth);
+              own.apply(this, arguments); }; })()""")
+        for _ in range(6):
+            browser.click("[data-zoom=in]")
+        browser.click("[data-zoom=all]")
+        ticks = browser.js("drawn")
+        assert len(ticks) > 6
+        assert all(ticks)

@@ -17,22 +17,25 @@ from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.cli.main import cli
+from gpuemu.views.definitions import definition
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report import data as report_data
-from gpuemu.views.report.answer import costs, roofline, roofs
+from gpuemu.views.report.answer import FIX_SHARE, FOLDED_SHARE, causes
 from gpuemu.views.report.page import as_html
+from gpuemu.views.report.roofline import roofline, roofs
 from gpuemu.views.report.values import values
 from gpuemu.views.source import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 RANKED = {
-    "Cycles gained": 12,
-    "Of the run": "1.5%",
-    "Without": "conflicts@0160",
-    "Rule": "",
-    "What to do": "pad it",
-    "Again": "gpuemu why",
-    "Code": "return i;",
+    "title": "Bank conflicts",
+    "gained": 48,
+    "simulated": "12 fewer wavefronts",
+    "advice": "pad it",
+    "causes": ["conflicts@0160"],
+    "commands": ["gpuemu why"],
+    "gained_by_fixes": 48,
+    "fixes": [{"tiles": "16x16 f16 tile", "gained": 48, "code": "return i;"}],
 }
 SAY = "</script><script>alert(1)</script><b>&\"'"
 
@@ -128,7 +131,14 @@ def test_names_are_escaped_wherever_they_come_from(v2):
     page = as_html(
         strange,
         {SAY: [SAY, SAY]},
-        [{**RANKED, **dict.fromkeys(("Without", "Rule", "What to do", "Again", "Code"), SAY)}],
+        [
+            {
+                **RANKED,
+                **dict.fromkeys(("title", "simulated", "advice"), SAY),
+                "commands": [SAY],
+                "fixes": [{"tiles": SAY, "gained": 48, "code": SAY}],
+            }
+        ],
     )
     plain = as_html(with_lines(v2), {"k.cu": ["a", "b"]}, [RANKED])
     assert SAY not in page
@@ -208,17 +218,24 @@ def test_the_values_are_those_that_the_run_depended_on():
         where.status,
         where.confidence,
     )
-    assert banks["sources"] == {key: arch.sources[key] for key in where.source.split("; ")}
+    assert banks["sources"] == where.source.split("; ")
     tensor = gpuemu.run("gemm_tile_plain", arch)
     assert "tensor_core.operations.m16n8k8.f32.f16.latency_cycles" in [v["name"] for v in values(tensor.program, arch)]
 
 
+def plain(html: str) -> str:
+    """The text of a piece of a page."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
 def cells(page: str) -> list[list[str]]:
-    """The text of each cell of the ranking, row by row."""
-    tables = re.findall(r'<table class="bars" id="(?:causes|little)">(.*?)</table>', page, re.DOTALL)
+    """The text of each cell of the ranking, row by row, without the commands."""
+    tables = re.findall(r'<table class="bars causes" id="(?:causes|little)">(.*?)</table>', page, re.DOTALL)
     rows = re.findall(r"<tr>(.*?)</tr>", "".join(tables), re.DOTALL)
-    plain = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
-    return [[unescape(re.sub(r"<[^>]+>", "", cell)) for cell in row] for row in plain]
+    return [[plain(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
+
+
+HEADS = ["Cause", "Saved", "% of cycles", "Simulated change", "What to try", ""]
 
 
 @pytest.mark.slow
@@ -229,20 +246,102 @@ def test_on_request_the_report_has_what_each_cause_costs(tmp_path):
     assert (ran.exit_code, ran.stdout) == (0, "")
     page = file.read_text(encoding="utf-8")
     head, *rows = cells(page)
-    assert head == ["Without", "Cycles gained", "Of the run", "What to do"]
+    assert head == HEADS
     rows = [row for row in rows if row != head]
     arch = gpuemu.load_arch("sm_89").with_overrides({"shared_memory.banks": 16})
-    answer = gpuemu.why("v2_shared_memory", arch)
-    gaining = [row for row in answer.rows if row.gained]
-    assert [(int(r[1]), r[0].strip()) for r in rows] == [
-        (row.gained, f"{row.cause.name} {row.cause.rule}".strip()) for row in gaining
-    ]
-    assert all(row.cause.advice in r[3] for row, r in zip(gaining, rows, strict=True))
-    assert all(" v2_shared_memory --arch sm_89 --set shared_memory.banks=16 " in row[3] for row in rows)
+    found = gpuemu.why("v2_shared_memory", arch).findings()
+    assert [row[1] for row in rows] == [f"{one['gained']:,}" for one in found]
+    assert all(row[0].startswith(one["title"]) for row, one in zip(rows, found, strict=True))
+    assert [row[3:5] for row in rows] == [[one["simulated"], one["advice"]] for one in found]
+    commands = re.findall(r'<tr class="command"[^>]*>(.*?)</tr>', page, re.DOTALL)
+    assert [text.count("<code>") for text in commands] == [len(one["commands"]) for one in found]
+    assert all("v2_shared_memory --arch sm_89 --set shared_memory.banks=16" in plain(text) for text in commands)
     first = page[page.index('id="costs"') : page.index("</ol>")]
-    assert [name in first for name in (r.cause.name for r in gaining[:4])] == [True, True, True, False]
-    code = next(row.cause.code for row in answer.rows if row.cause.code)
-    assert code in unescape(page[: page.index('id="bounds"')])  # the fix is on the first screen
+    assert [unescape(name) for name in re.findall(r"<b>(.*?)</b>", first)] == [one["title"] for one in found[:3]]
+
+
+def conflicts_of(answer) -> list[str]:
+    """The causes that are about conflicts or the layouts without them."""
+    return [row.cause.name for row in answer.rows if row.cause.name.partition("@")[0] in ("conflicts", "tile", "tiles")]
+
+
+@pytest.mark.slow
+def test_one_finding_is_one_row(v2):
+    answer = gpuemu.why("v2_shared_memory", "sm_89", jobs=1)
+    assert len(conflicts_of(answer)) > 2
+    found = [one for one in answer.findings() if {"conflicts", "tiles"} & {c.partition("@")[0] for c in one["causes"]}]
+    assert len(found) == 1
+    assert set(found[0]["causes"]) == set(conflicts_of(answer))
+    rows = cells(as_html(v2, ranking=answer.findings()))
+    assert len([row for row in rows if "conflict" in row[0] or "ayout" in row[0]]) == 1
+    assert "again" not in [word for row in rows for word in row]
+
+
+@pytest.mark.parametrize(("gained", "shown"), [(0.049, False), (0.051, True)])
+def test_the_first_box_is_a_fix_where_it_gains_a_twentieth(v2, gained, shown):
+    assert FIX_SHARE == 0.05
+    cycles = round(gained * v2.cycles)
+    page = as_html(v2, ranking=[{**RANKED, "gained": cycles, "gained_by_fixes": cycles}])
+    first = page[page.index('id="figures"') : page.index('id="costs"')]
+    assert (f"Fix: saves {cycles} cycles" in first) == ("return i;" in first) == shown
+    assert ("No single fix above 5%" in first) != shown
+    # A cause that is worth more than its layouts is no fix.
+    page = as_html(v2, ranking=[{**RANKED, "gained": 300, "gained_by_fixes": 8}])
+    assert "No single fix above 5%" in page[: page.index('id="costs"')]
+
+
+def test_rows_below_three_percent_are_folded(v2):
+    page = as_html(v2, ranking=[RANKED, {**RANKED, "title": "Little", "gained": 21}])
+    assert FOLDED_SHARE == 0.03
+    for table, whole in (("bounds", v2.cycles), ("stalls", sum(v2.stalls.values()))):
+        card = re.search(rf'id="{table}">(.*?)</table>(.*?)</div>', page, re.DOTALL)
+        shares = [[float(s) for s in re.findall(r"<span>([\d.]+)%</span>", part)] for part in card.groups()]
+        assert min(shares[0]) >= 3.0 > max(shares[1], default=0)
+        assert f"<summary>{len(shares[1])} more below 3%" in card[2]
+        assert whole
+    assert 'id="little"' in page
+    assert "Little" in page[page.index('id="little"') :]
+    resources = [plain(cell) for cell in re.findall(r'<tr><th scope="row">(.*?)</th>', page, re.DOTALL)]
+    assert [name for name in resources if name.startswith("latency of one warp,")] == []
+    latency = next(name for name in resources if name.startswith("latency of one warp"))
+    parts = [f"{b.cycles:,}" for b in v2.bounds if b.resource.startswith("latency of one warp, ")]
+    assert re.findall(r"[\d,]*\d", latency) == parts != []
+
+
+def test_causes_link_to_lines(v2):
+    lined = with_lines(v2)
+    page = as_html(lined, ranking=[{**RANKED, "causes": ["conflicts@k.cu:5"]}])
+    links = re.findall(r'<a href="#source" data-instruction="(\d+)">(.*?)</a>', page)
+    assert {label for _, label in links} == {"k.cu:5"}
+    assert {lined.program.code[int(row)].own_line for row, _ in links} == {("k.cu", 5)}
+
+
+def test_every_metric_has_its_definition(v2):
+    page = as_html(v2, ranking=[RANKED])
+    for table in ("figures", "schedulers", "shared", "global", "counters", "bounds", "stalls", "warps"):
+        of = page[page.index(f'id="{table}"') :].partition("</dl>" if table == "figures" else "</table>")[0]
+        tips = re.findall(r'data-tip="([^"]*)"', of)
+        assert len(tips) > 2, table
+        assert [tip for tip in tips if not tip.endswith(".")] == [], table
+    data = data_of(page)
+    assert [name for name, text in data["definitions"].items() if not text.endswith(".")] == []
+    for name in ("gemm_tile_plain", "transpose_plain"):
+        result = gpuemu.run(name, "sm_90")
+        names = [*result.counters, *result.stalls, *(bound.resource for bound in result.bounds)]
+        assert [name for name in names if not definition(name).endswith(".")] == []
+    assert definition("no such name of a metric") == definition("foo__bar.sum") == ""
+
+
+def test_the_text_of_a_source_is_there_once(v2):
+    arch = v2.arch
+    page = as_html(v2)
+    shown = {key for value in values(v2.program, arch) for key in value["sources"]}
+    table = page[page.index('id="values"') :].partition("</table>")[0]
+    assert all(unescape(arch.sources[key]) not in plain(table) for key in shown if arch.sources.get(key))
+    listed = page[page.index('id="sources"') :].partition("</dl>")[0]
+    assert [plain(key) for key in re.findall(r"<dt>(.*?)</dt>", listed)] == list(
+        dict.fromkeys(key for value in values(v2.program, arch) for key in value["sources"])
+    )
 
 
 def test_the_ranking_goes_into_the_report_alone():
@@ -256,25 +355,28 @@ def test_a_ranking_has_a_section_if_there_is_one(v2):
     assert 'id="ranking"' not in as_html(v2)
     page = as_html(v2, ranking=[RANKED])
     assert 'id="ranking"' in page
-    assert [row[:3] for row in cells(page)[1:]] == [["conflicts@0160", "12", " 1.5%"]]
+    (head, row) = cells(page)
+    assert head == HEADS
+    assert row == ["Bank conflicts v2_shared_memory.cu:28", "48", "6.7%", "12 fewer wavefronts", "pad it", "command"]
 
 
-def test_a_cause_on_the_first_screen_names_the_instruction_with_most_of_what_it_counts(v2):
+def test_a_cause_names_the_instruction_with_most_of_what_it_counts(v2):
     lined = with_lines(v2)
     rows = instructions(lined.program, lined.log)
     most = max(range(len(rows)), key=lambda n: rows[n].excess_wavefronts)
     file, line = lined.program.code[most].own_line
     assert lined.program.code[most - 1].own_line == (file, line)  # not the first of its line
     for name in (f"conflicts@{file}:{line}", f"conflicts@{rows[most].place}", "conflicts"):
-        (cost,) = costs(lined, [{**RANKED, "Without": name}], data_of(as_html(lined))["instructions"])
-        assert cost["row"] == most
+        (cost,) = causes(lined, [{**RANKED, "causes": [name]}], data_of(as_html(lined))["instructions"])
+        assert cost["links"] == [{"label": f"{file}:{line}", "row": most}]
 
 
-def test_the_first_screen_has_the_verdict_and_what_warps_wait_for(v2):
+def test_the_first_screen_has_the_verdict_and_the_top_stall_reasons(v2):
     page = as_html(v2)
     head = page[: page.index('id="bounds"')]
     assert f">{v2.verdict}.</h2>" in head
-    assert re.findall(r"<b>(\w+)</b> <i style", head) == ["long_scoreboard", "imc_miss", "short_scoreboard"]
+    costs = head[head.index('id="costs"') :]
+    assert re.findall(r"<b>(.*?)</b>", costs) == ["Long Scoreboard", "IMC Miss", "Short Scoreboard"]
     rows = instructions(v2.program, v2.log)
     (row, *_) = re.findall(r'data-instruction="(\d+)"', head)
     assert rows[int(row)].stalls["long_scoreboard"] == max(r.stalls["long_scoreboard"] for r in rows)
@@ -290,15 +392,18 @@ def test_every_table_of_the_terminal_is_there(v2):
 def test_dots_of_the_roofline_lie_under_their_roofs(v2):
     for name in ("v2_shared_memory", "gemm_tile_plain"):
         result = gpuemu.run(name, "sm_89")
-        for _, each, takes, rate in roofs(result):
-            assert rate <= min(result.arch.sm.sub_cores, each * takes)
-        assert roofline(result).count("<circle") == len(roofs(result)) == 2
+        picture = roofline(result)
+        for roof in roofs(result):
+            assert roof.issued <= min(result.arch.sm.sub_cores, roof.per_unit * roof.rate)
+            assert f">{roof.per_unit:.2f} per {roof.unit}, {roof.issued:.2f} per cycle</text>" in picture
+        assert picture.count("<circle") == len(roofs(result)) == 2
 
 
 def test_a_result_writes_its_report_with_what_each_cause_costs_and_its_text(v2, tmp_path):
     v2.to_html(tmp_path / "v2.html", why=gpuemu.why("v2_shared_memory", "sm_89", only=["conflicts"]))
     page = (tmp_path / "v2.html").read_text(encoding="utf-8")
-    assert [row[0] for row in cells(page)[1:]] == ["conflicts Uncoalesced Shared Accesses"]
+    (row,) = cells(page)[1:]
+    assert row[0].startswith("Bank conflicts v2_shared_memory.cu:")
     lines = [row["Source"] for row in data_of(page)["lines"] if row["Place"].startswith("v2_shared_memory.cu")]
     assert any("load_matrix_sync" in line for line in lines)  # which the trace does not keep
 
@@ -354,8 +459,9 @@ def test_another_run_stands_beside_this_one_on_request(v2, tmp_path):
     other = gpuemu.run("v5_swizzle", "sm_89")
     v2.to_html(tmp_path / "both.html", beside=other)
     page = " ".join(unescape(re.sub(r"<[^>]*>", " ", (tmp_path / "both.html").read_text(encoding="utf-8"))).split())
-    assert f"{v2.cycles - other.cycles} more than the {other.cycles} of v5_swizzle on sm_89: what differs" in page
-    assert f"cycles {other.cycles} {v2.cycles} +{v2.cycles - other.cycles} +3.2 %" in page
+    more = v2.cycles - other.cycles
+    assert f"Compared with v5_swizzle on sm_89 +{more} SM Active Cycles ({other.cycles} there): all differences" in page
+    assert f"cycles {other.cycles} {v2.cycles} +{more} +3.2%" in page
     assert "excess_wavefronts 0 12 +12 " in page  # no share of nothing
     assert 'id="beside"' not in as_html(v2)
     (tmp_path / "v5.json").write_text(json.dumps(as_data(other)), encoding="utf-8")

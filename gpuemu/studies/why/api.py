@@ -24,6 +24,7 @@ from gpuemu.chip.launch import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
+from gpuemu.studies.why.findings import Finding, Row, findings, fixes
 from gpuemu.studies.why.hardware import resource_causes, stall_causes
 from gpuemu.studies.why.pipelines import Waits, waits_of
 from gpuemu.studies.why.runs import Progress, Runner, Timing
@@ -43,16 +44,6 @@ MOST_PLACES = 8
 _WHERE = "why()"
 _BEYOND_THE_SM = (DRAM, L2, ATOMICS, DEALING)
 """What limits a launch whatever its SMs gain."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A cause and the run without it, slower where `gained` is below 0; `repeat`: the command that repeats it."""
-
-    cause: Cause
-    cycles: int
-    gained: int
-    repeat: str
 
 
 @dataclass(frozen=True)
@@ -119,6 +110,13 @@ class Answer:
             if row.gained
         ]
 
+    def findings(self) -> list[dict[str, Any]]:
+        """The causes as the HTML report shows them: one record for each finding that saves or loses cycles.
+
+        `causes` are the names that `only` takes, with a command for each; `fixes` are layouts as code.
+        """
+        return [_as_record(finding) for finding in findings(self.rows) if finding.gained]
+
     def _repr_html_(self) -> str:
         rows = [
             (c.title or c.name, row.gained, Bar(row.gained / max(1, self.cycles)), c.simulated, c.advice)
@@ -134,6 +132,19 @@ class Answer:
             *map(words, ("Simulated change", "What to try")),
         ]
         return paragraph(head, strong=True) + told + Table(columns, rows).html()
+
+
+def _as_record(finding: Finding) -> dict[str, Any]:
+    return {
+        "title": finding.name,
+        "gained": finding.gained,
+        "simulated": finding.rows[0].cause.simulated,
+        "advice": finding.rows[0].cause.advice,
+        "causes": [row.cause.name for row in finding.rows],
+        "commands": [row.repeat for row in finding.rows],
+        "gained_by_fixes": finding.gained_by_fixes,
+        "fixes": [{"tiles": fix.tiles, "gained": fix.gained, "code": fix.code} for fix in fixes([finding])],
+    }
 
 
 def why(

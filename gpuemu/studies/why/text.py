@@ -14,65 +14,17 @@ under 1% are counted. `--all`, JSON and CSV have every simulation, and JSON has 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
 from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
-from gpuemu.studies.why.api import LEAST_SHARE, Answer, Row
-from gpuemu.studies.why.tiles import described
+from gpuemu.studies.why.api import LEAST_SHARE, Answer
+from gpuemu.studies.why.findings import Finding, findings, fixes
 
 WIDTH = 100
 MOST_PAIRS = 5
-MOST_PLACES = 3
 _SAVED = (number("Saved"), number("%", ".1%"))
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The rows that are about one thing: the one that saves most, and the others in their order."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def gained(self) -> int:
-        return self.rows[0].gained
-
-    @property
-    def fixes(self) -> list[Row]:
-        """The tiles whose layouts are printed."""
-        return [row for row in self.rows if row.cause.code and row.gained > 0]
-
-    @property
-    def title(self) -> str:
-        """With the places that save most."""
-        title = self.rows[0].cause.title or self.rows[0].cause.name
-        at = [row for row in self.rows if row.cause.place and not row.cause.edit.relaid]
-        places = [row.cause.place for row in at if row.gained > 0] or [row.cause.place for row in at]
-        if len(self.rows) == 1 or not places:
-            return title
-        file = places[0].rpartition(":")[0]
-        short = [p.removeprefix(f"{file}:") if file and n else p for n, p in enumerate(places[:MOST_PLACES])]
-        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-        return f"{title.partition(',')[0]}, {', '.join(short)}{more}"
-
-    @property
-    def advice(self) -> str:
-        return f"the layout{'s' * (len(self.fixes) > 1)} below" if self.fixes else self.rows[0].cause.advice
-
-
-_FAMILIES = {"conflicts": "conflicts", "tile": "conflicts", "tiles": "conflicts", "sectors": "sectors"}
-"""Causes by the first part of their names that are one finding."""
-
-
-def findings(rows: Sequence[Row]) -> list[Finding]:
-    """The rows by what they are about, the largest savings first."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        name = row.cause.name
-        found.setdefault(_FAMILIES.get(name.partition("@")[0], name), []).append(row)
-    return [Finding(tuple(members)) for members in found.values()]
 
 
 def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Iterator[Line]:
@@ -141,20 +93,12 @@ def _share(gained: int, answer: Answer) -> float:
 
 
 def _fixes(shown: Sequence[Finding], columns: int) -> Iterator[Line]:
-    """The layouts as code, tiles with the same one together."""
-    written: dict[str, list[Row]] = {}
-    for row in (row for finding in shown for row in finding.fixes):
-        written.setdefault(row.cause.code, []).append(row)
-    for code, rows in written.items():
-        relaid = [row.cause.edit.relaid[0] for row in rows]
-        tile = described(relaid[0].tile) + "s" * (len(rows) > 1)
-        places = " and ".join(f"{one.first_byte:,}" for one in relaid)
-        each = "each saves" if len(rows) > 1 else "saves"
-        where = f"{tile} at shared byte{'s' * (len(rows) > 1)} {places}"
-        title = f"Fix for the bank conflicts ({where}, {each} up to {max(row.gained for row in rows):,} cycles):"
+    """The layouts as code."""
+    for fix in fixes(shown):
+        saves = f"{'each saves' if fix.several else 'saves'} up to {fix.gained:,} cycles"
         yield "plain", ""
-        yield from _wrapped("strong", title, columns)
-        for line in code.splitlines():
+        yield from _wrapped("strong", f"Fix for the bank conflicts ({fix.tiles}, {saves}):", columns)
+        for line in fix.code.splitlines():
             yield "plain", f"  {line}"
 
 

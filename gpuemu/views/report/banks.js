@@ -1,18 +1,18 @@
-/* Bank pictures: an access, wavefront by wavefront, and the tile that it goes to. */
+/* Bank pictures: the wavefronts of an access, and the tile that it goes to. */
 if (byId("banks")) {
   const { banks, bank_width_bytes: width, accesses } = data.banks;
   const hue = (bank) => (360 * bank) / banks;
   const named = (lanes) => (lanes.length > 1 ? `${lanes[0]}+` : `${lanes[0]}`);
-  let turn = 0; // 0: all wavefronts, else which one
+  let turn = 0; // the number of a wavefront, or 0 for all
 
   byId("access").append(...accesses.map(({ instruction, patterns }, index) => {
     const row = data.instructions[instruction];
     const excess = row["L1 Wavefronts Shared Excessive"];
-    return make("option", { value: index }, `${row.Place} ${row.Source}${excess ? ` · ${number(excess)} conflicts` : ""}`);
+    return make("option", { value: index }, `${row.Place} ${row.Source}${excess ? ` · ${number(excess)} bank conflicts` : ""}`);
   }));
   const access = () => accesses[byId("access").selectedIndex];
   const pattern = () => access().patterns[byId("pattern").selectedIndex];
-  /* All wavefronts of the access: phase, the first of the phase or not, beyond the ideal or not, words with their lanes. */
+  /* All wavefronts of the access: the phase, whether it is the first of the phase or beyond the ideal, the words with their lanes. */
   const wavefronts = () => pattern().phases.flatMap((phase, index) =>
     phase.served.map((words, at) => ({ phase: index, first: at === 0, excess: at >= phase.ideal, words })));
 
@@ -65,14 +65,14 @@ if (byId("banks")) {
       });
       return make("tr", {}, make("th", { scope: "row" }, row), ...cells);
     });
-    const more = last >= rows * across ? [make("caption", {}, `and ${Math.floor(last / across) + 1 - rows} rows more`)] : [];
+    const more = last >= rows * across ? [make("caption", {}, `${Math.floor(last / across) + 1 - rows} more rows`)] : [];
     byId("tile").replaceChildren(...more, make("thead", {}, make("tr", {}, make("th", {}, "row"), ...heads)), make("tbody", {}, ...lines));
   }
   function draw() {
     const all = wavefronts();
     byId("wavefront").value = turn;
     byId("which").textContent = turn ? `${turn} of ${all.length}` : `all ${all.length}`;
-    byId("verdict").textContent = pattern().why.join(". ") + ".";
+    byId("verdict").textContent = pattern().why.join(" ");
     drawWavefronts(all);
     drawTile(all);
   }

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.program.stall_reasons import DRAIN, NAMES
+from gpuemu.program.stall_reasons import DRAIN
 from gpuemu.views.accesses import Pattern, pitch_bytes
 from gpuemu.views.bank_picture import explain
+from gpuemu.views.definitions import definition
 from gpuemu.views.json_result import as_data
 from gpuemu.views.result import Result
 from gpuemu.views.source import SourceRow, Texts, instructions, lines, stall_columns
+from gpuemu.views.stalls import reasons, stall_reason
 from gpuemu.views.sure.estimate import Sure
 from gpuemu.views.timeline import over_time, timeline
 from gpuemu.views.tracks import tracks
@@ -25,6 +27,12 @@ MOST_TRACKS = 64
 """Rows for copies, mbarriers and warpgroups, CTA by CTA."""
 BINS = 240
 """Intervals of the stalls over time."""
+_HEADS = (
+    "Address", "Line", "Instruction", "Source", "Control Word", "Warp Stall Cycles", "Top Stall",
+    "Instructions Executed", "L1 Wavefronts Shared", "L1 Wavefronts Shared Excessive", "L1 Conflicts Shared N-Way",
+    "L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal", "Live Registers",
+)  # fmt: skip
+"""The columns of the source page."""
 
 
 def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[str, Any]:
@@ -34,9 +42,12 @@ def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[st
         "result": as_data(result, sure),
         "instructions": [_row(row) for row in rows],
         "links": [[f"{file}:{line}" for file, line in dict.fromkeys(i.source)] for i in result.program.code],
+        "own": [":".join(map(str, i.own_line)) if i.source else "" for i in result.program.code],
         "lines": _lines(rows, result, texts),
         "banks": _banks(result),
-        "reasons": ["selected", *NAMES],
+        "reasons": reasons(),
+        "titles": {reason: stall_reason(reason).title for reason in reasons()},
+        "definitions": {name: definition(name) for name in _HEADS},
         "over_time": _over_time(result),
         "timeline": _timeline(result),
         "tracks": [

@@ -1,4 +1,4 @@
-/* Stalls over time, and a row for each warp: drawn on canvases, walked by mouse and by keys. */
+/* Stall reasons over time, and a row for each warp, on canvases that take the mouse and keys. */
 {
   const warps = data.timeline.warps.map((warp) => {
     const since = [], issue = [];
@@ -29,12 +29,12 @@
     pen.textBaseline = "middle";
     return [pen, width];
   }
-  /* Black or white, whichever is easier to read on a colour: one of them always has a contrast above 4.5. */
+  /* Black or white, whichever has more contrast to a color: one of them always has more than 4.5. */
   function readable(colour) {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
   }
-  /* A word where it finds room, in what can be read on the colour; where not, none. */
+  /* A word in a color that can be read on the background. Without room for it, none. */
   function write(pen, word, colour, left, right, middle) {
     if (pen.measureText(word).width > right - left) return;
     pen.fillStyle = readable(colour);
@@ -81,8 +81,9 @@
     const step = niceStep(90 / each);
     pen.fillStyle = faint;
     for (let cycle = Math.ceil(from / step) * step; cycle < to; cycle += step) {
+      const text = number(cycle), fits = x(cycle) + 3 + pen.measureText(text).width <= width;
       pen.fillRect(x(cycle), AXIS - 5, 1, 5);
-      pen.fillText(number(cycle), x(cycle) + 3, 9);
+      pen.fillText(text, fits ? x(cycle) + 3 : width - pen.measureText(text).width - 1, 9);
     }
     for (let row = 0; row < rowsShown; row++) {
       const number = first + row, warp = warps[number], top = AXIS + row * ROW;
@@ -103,7 +104,7 @@
       pen.fillStyle = line;
       pen.fillRect(0, top + ROW - 0.5, width, 0.5);
     }
-    byId("window").textContent = `cycles ${number(Math.round(from))} to ${number(Math.round(to))}` + (warps.length > rowsShown ? `, warps ${first + 1} to ${first + rowsShown} of ${warps.length}` : "") + (data.timeline.whole ? "" : "; the run has more warps");
+    byId("window").textContent = `cycles ${number(Math.round(from))} to ${number(Math.round(to))}` + (warps.length > rowsShown ? `, warps ${first + 1} to ${first + rowsShown} of ${warps.length}` : "") + (data.timeline.whole ? "" : "; the run has more warps than the timeline");
   }
   function drawWarp(pen, warp, top, each, x, colours, number) {
     const ink = themed("--ink");
@@ -114,7 +115,7 @@
       const left = x(warp.since[i]), at = x(warp.issue[i]), end = at + each;
       const isPicked = number === picked.warp && i === picked.issue;
       if (end < LABEL && x(warp.issue[i] + warp.took[i]) < LABEL) continue;
-      if (end - drawnTo < 0.3 && !isPicked) continue; // several in one pixel
+      if (end - drawnTo < 0.3 && !isPicked) continue; // several issues in one pixel
       drawnTo = end;
       pen.fillStyle = colours[data.reasons[warp.reason[i]]];
       if (warp.waited[i]) pen.fillRect(left, top + 3, Math.max(at - left, 0.3), 10);
@@ -126,7 +127,7 @@
         pen.globalAlpha = 1;
       }
       const reason = data.reasons[warp.reason[i]];
-      if (at - left > 30) write(pen, reason, colours[reason], Math.max(left, LABEL) + 4, at - 2, top + 8.5);
+      if (at - left > 30) write(pen, data.titles[reason], colours[reason], Math.max(left, LABEL) + 4, at - 2, top + 8.5);
       if (each > 26) {
         const mnemonic = data.instructions[warp.instruction[i]].Source.split(" ").find((word) => !word.startsWith("@"));
         write(pen, mnemonic, colours.selected, at + 3, end - 3, top + 8.5);
@@ -155,7 +156,7 @@
     draw();
   }
   const zoom = (by, around = (from + to) / 2) => look(around - (around - from) * by, (to - from) * by);
-  /* What is under the pointer: a warp and the issue that it has got to, or waits for. */
+  /* The warp under the pointer, and its issue at that cycle or the next one. */
   function under(event) {
     const row = Math.floor((event.offsetY - AXIS) / ROW), warp = warps[first + row];
     if (row < 0 || row >= rowsShown || event.offsetX < LABEL) return null;
@@ -164,8 +165,8 @@
   }
   const told = ({ issue: of, waited, reason, took, instruction }, issue) => {
     const row = data.instructions[instruction[issue]];
-    const why = waited[issue] ? `waited ${number(waited[issue])}, most of it ${data.reasons[reason[issue]]}` : "waited for nothing";
-    return `cycle ${number(of[issue])}: ${row.Place} ${row.Source}\n${why}${took[issue] ? `; done after ${number(took[issue])}` : ""}`;
+    const why = waited[issue] ? `waited ${number(waited[issue])} cycles, mostly ${data.titles[data.reasons[reason[issue]]]}` : "did not wait";
+    return `cycle ${number(of[issue])}: ${row.Place} ${row.Source}\n${why}${took[issue] ? `; done after ${number(took[issue])} cycles` : ""}`;
   };
   function pick(warp, issue, follow = true) {
     warp = Math.min(Math.max(0, warp), warps.length - 1);
@@ -175,9 +176,9 @@
     first = Math.min(Math.max(first, warp - rowsShown + 1), warp);
     if (issue >= 0) {
       const row = data.instructions[of.instruction[issue]];
-      const waited = of.waited[issue] ? `waited ${number(of.waited[issue])} cycles, most of them ${data.reasons[of.reason[issue]]}` : "waited for nothing";
-      const done = of.took[issue] ? `, done after ${number(of.took[issue])}` : "";
-      const drained = issue + 1 === of.issue.length && of.drained ? `, then drained for ${number(of.drained)}` : "";
+      const waited = of.waited[issue] ? `waited ${number(of.waited[issue])} cycles, mostly ${data.titles[data.reasons[of.reason[issue]]]}` : "did not wait";
+      const done = of.took[issue] ? `, done after ${number(of.took[issue])} cycles` : "";
+      const drained = issue + 1 === of.issue.length && of.drained ? `, then drained for ${number(of.drained)} cycles` : "";
       byId("picked").textContent = `warp ${of.warp} of CTA ${of.cta}, cycle ${number(of.issue[issue])}: ${row.Place}  ${row.Source}\n${waited}${done}${drained}; ${data.links[of.instruction[issue]][0] || "instruction " + (issue + 1) + " of this warp"}`;
       if (follow && (of.issue[issue] < from || of.issue[issue] >= to)) look(of.issue[issue] - (to - from) / 2, to - from);
       tell("chosen", of.instruction[issue], "timeline");
@@ -192,7 +193,7 @@
   });
   const measured = (event) => {
     const [low, high] = [dragged.cycle, cycleAt(event)].sort((a, b) => a - b).map(Math.round);
-    return `cycles ${number(low)} to ${number(high)}: ${number(high - low)}`;
+    return `cycles ${number(low)} to ${number(high)}: ${number(high - low)} cycles`;
   };
   chart.addEventListener("pointermove", (event) => {
     const found = under(event);
@@ -242,7 +243,7 @@
     const at = ((event.offsetX - LABEL) / (areas.clientWidth - LABEL)) * cycles;
     look(at - (to - from) / 2, to - from);
   });
-  listeners.chosen.push((instruction, by) => { // the way back: its first issue that there is
+  listeners.chosen.push((instruction, by) => { // the first issue of an instruction that was chosen elsewhere
     if (by === "timeline") return;
     const warp = warps.findIndex((one) => one.instruction.includes(instruction));
     if (warp < 0) return;
@@ -252,8 +253,8 @@
     look(warps[warp].issue[picked.issue] - (to - from) / 2, to - from);
   });
   byId("legend").append(...data.reasons.filter((reason) => data.result.stalls[reason]).map((reason) =>
-    make("span", {}, make("i", { class: "dot", style: `background:${colourOf(reason)}` }), reason)));
-  listeners.theme.push(draw);
+    make("span", { "data-tip": reason === "selected" ? "A warp issues an instruction." : undefined }, make("i", { class: "dot", style: `background:${colourOf(reason)}` }), data.titles[reason])));
+  themeListeners.push(draw);
   new ResizeObserver(draw).observe(chart);
   draw();
 }

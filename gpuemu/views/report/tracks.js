@@ -1,7 +1,7 @@
 /* Copies, mbarriers and warpgroups in the window of the timeline: a row for each, below the warps. */
 if (data.tracks.length) {
   const ROW = 16, LABEL = 96, board = byId("tracks");
-  const COLOURS = { copy: "#4a90c2", wait: "#c98a2b", product: "#5c9e54", over: "#b03a48" };
+  const COLOURS = { copy: "--r3", wait: "--r6", product: "--r0", over: "--r12" };
   const draw = (from, to) => {
     const ratio = devicePixelRatio || 1, width = board.clientWidth, height = ROW * data.tracks.length + 4;
     board.width = Math.round(width * ratio);
@@ -22,7 +22,7 @@ if (data.tracks.length) {
       for (const [start, stop, kind, text] of track.spans) {
         if (stop <= from || start >= to) continue;
         const left = LABEL + (start - from) * each, wide = Math.max((stop - start) * each, 1);
-        pen.fillStyle = COLOURS[kind];
+        pen.fillStyle = themed(COLOURS[kind]);
         pen.globalAlpha = kind === "copy" ? 0.6 : 1;
         pen.fillRect(left, top + (kind === "wait" ? 9 : 2), wide, kind === "wait" ? 5 : 12);
         pen.globalAlpha = 1;
@@ -36,7 +36,7 @@ if (data.tracks.length) {
       pen.fillRect(0, top + ROW - 0.5, width, 0.5);
     });
   };
-  byId("tracks-legend").append(...Object.entries({ copy: "copy under way", wait: "a warp waits", over: "phase over", product: "products" }).map(([kind, words]) =>
-    make("span", {}, make("i", { class: "dot", style: `background:${COLOURS[kind]}` }), words)));
+  byId("tracks-legend").append(...Object.entries({ copy: "copy under way", wait: "a warp waits", over: "phase complete", product: "matrix products" }).map(([kind, words]) =>
+    make("span", {}, make("i", { class: "dot", style: `background:var(${COLOURS[kind]})` }), words)));
   listeners.window.push(draw);
 }

@@ -1,4 +1,4 @@
-"""The values of an architecture that a run depended on: of the units that it used, and those that were changed."""
+"""The values of an architecture that a run depended on: those of the units that it used, and changed ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu.views.sure.touched import matters, touched
 
 
 def values(program: Program, arch: Architecture) -> list[dict[str, Any]]:
-    """For each value its name, value, unit, status, confidence, note, and what its sources are; changed ones first."""
+    """Each value with its unit, status, confidence, note and the keys of its sources; changed values come first."""
     used = touched(program)
     found = []
     for path, value in arch.paths().items():
@@ -20,7 +20,6 @@ def values(program: Program, arch: Architecture) -> list[dict[str, Any]]:
         where = arch.provenance[name]
         changed = where.status == "override"
         if changed or matters(path, used):
-            keys = [key for key in where.source.split("; ") if key]
             found.append(
                 {
                     "name": name,
@@ -29,8 +28,14 @@ def values(program: Program, arch: Architecture) -> list[dict[str, Any]]:
                     "status": where.status,
                     "confidence": where.confidence,
                     "note": where.note,
-                    "sources": {key: arch.sources.get(key, "") for key in keys},
+                    "sources": [key for key in where.source.split("; ") if key],
                     "changed": changed,
                 }
             )
     return sorted(found, key=lambda value: not value["changed"])
+
+
+def sources(shown: list[dict[str, Any]], arch: Architecture) -> dict[str, str]:
+    """The text of each source that the values name, once."""
+    keys = dict.fromkeys(key for value in shown for key in value["sources"])
+    return {key: arch.sources.get(key, "") for key in keys}
