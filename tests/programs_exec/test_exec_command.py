@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -110,7 +111,8 @@ def test_a_report_with_a_timeline(program: Path, tmp_path: Path) -> None:
     ran = run("exec", "--format", "html", "-o", str(file), "--", str(program), "", "2", folder=program.parent)
     page = file.read_text()
     assert ran.returncode == 0
-    assert "row 2: Kernels" in page
+    assert "</div><div>Kernels</div><div>" in page
+    assert re.search(r'<span style="left:[\d.]+%">[\d.]+ us</span>', page)
     assert page.count('<rect class="span executed"') == 2
     assert page.count('<rect class="span copy"') == 2
     assert "HtoD 4,000 bytes" in page
