@@ -76,7 +76,7 @@ def test_a_link_keeps_the_choice_and_the_page_says_what_is_wrong(page: Browser) 
     page.js(f"location.hash = new URL('{link}').hash; new Promise(done => setTimeout(done, 100))")
     assert page.js("document.getElementById('layout').value") == "Swizzle<2,3,3>"
     page.js("document.getElementById('layout').value = 'padd:8'; draw()")
-    assert page.js("document.getElementById('verdict').textContent").startswith("padd:8: plain, pad:8, ")
+    assert page.js("document.getElementById('verdict').textContent").startswith("padd:8: expected plain, pad:8, ")
     page.js("document.getElementById('layout').value = 'pad:4'; draw()")
     assert "needs a multiple" in page.js("document.getElementById('verdict').textContent")
 
@@ -88,3 +88,58 @@ def test_it_fits_the_window(page: Browser, width: int, scheme: str) -> None:
     assert page.js("document.documentElement.scrollWidth") == width
     assert [e for e in page.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
     page.dress(1280, 900, "light")
+
+
+def test_presets_show_their_wavefronts_and_choose_a_layout(page: Browser) -> None:
+    page.open(PAGE)
+    shown = "[...document.querySelectorAll('[data-preset] span')].map(e => e.textContent)"
+    assert page.js(shown) == ["plain: 32 wavefronts", "pad:8: 8 wavefronts", "Swizzle<2,3,3>: 8 wavefronts"]
+    for preset, layout in (("swizzled", "Swizzle<2,3,3>"), ("padded", "pad:8"), ("plain", "plain")):
+        page.click(f"[data-preset={preset}]")
+        assert page.js("document.getElementById('layout').value") == layout
+        assert page.js(f"document.querySelector('[data-preset={preset}]').getAttribute('aria-pressed')") == "true"
+    assert page.js("document.getElementById('told').textContent").endswith(
+        "Access 1 takes 16 wavefronts; the minimum is 4."
+    )
+    # The presets are those of the tile: floats down a column need another swizzle.
+    page.js(
+        "for (const [k, v] of Object.entries({rows: 32, columns: 32, bytes: 4, access: 'column', width: 32}))"
+        " document.getElementById(k).value = v; draw()"
+    )
+    plain, padded, swizzled = page.js(shown)
+    assert plain == "plain: 1024 wavefronts"
+    assert padded == "pad:1: 32 wavefronts"
+    assert swizzled == "Swizzle<5,0,5>: 32 wavefronts"
+
+
+def test_the_banks_have_a_row_for_each_wavefront(page: Browser) -> None:
+    page.open(PAGE)
+    rows = "document.querySelectorAll('#banks tr').length - 1"
+    assert page.js(rows) == 16
+    assert page.js("document.querySelectorAll('#banks tr.excess').length") == 12
+    page.click("[data-preset=swizzled]")
+    assert page.js(rows) == 4
+    assert page.js("document.querySelectorAll('#banks td.asked').length") == 128
+    assert page.js("document.querySelectorAll('#banks tr.excess').length") == 0
+
+
+def test_the_page_leads_back_and_says_what_a_wavefront_is(page: Browser) -> None:
+    page.open(PAGE)
+    links = page.js("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href'))")
+    assert {"index.html", "README.html", "docs/layouts.html", "docs/glossary.html"} <= set(links)
+    assert "A wavefront is one pass through shared memory" in page.js("document.body.textContent")
+
+
+def test_labels_and_controls_are_on_lines(page: Browser) -> None:
+    """The controls of a row of the form are as high as each other, and no label breaks."""
+    page.dress(1280, 900, "light")
+    page.open(PAGE)
+    page.js("document.getElementById('access').value = 'tv'; draw()")
+    boxes = page.js(
+        "[...document.querySelectorAll('form label')].filter(e => e.offsetParent).map(e => {"
+        " const c = e.querySelector('input, select').getBoundingClientRect(), l = e.getBoundingClientRect();"
+        " return [Math.round(l.top), Math.round(c.top), c.top - l.top]; })"
+    )
+    tops = {top: {control for t, control, _ in boxes if t == top} for top, _, _ in boxes}
+    assert all(len(controls) == 1 for controls in tops.values())
+    assert max(above for _, _, above in boxes) < 26

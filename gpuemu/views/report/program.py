@@ -53,7 +53,7 @@ def ticks(whole: float) -> list[dict[str, Any]]:
 
 
 def timeline(data: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]], float]:
-    """The names of the rows, the launches and copies in them in the order of time, and the whole time in nanoseconds."""
+    """The names of the rows, the launches and copies in them by start, and the whole time in nanoseconds."""
     items = [
         (one["start_ns"], one["duration_ns"] or 0.0, "Kernels", one["process"], one["values"], _launch_title(one))
         for one in data["launches"]
