@@ -1,1 +1,1 @@
-"""Views of an execution: each reads the engine's logs and makes something that people want to know of it."""
+"""Views of an execution: each reads the engine's logs and makes tables, pictures or files from them."""

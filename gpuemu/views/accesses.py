@@ -1,7 +1,7 @@
-"""The accesses to shared memory that a run made, each distinct one once: who made it how often, lane by lane.
+"""The distinct accesses to shared memory of a run, lane by lane, with their instructions and their counts.
 
-Accesses that lie a multiple of a line of banks apart go through the banks alike and count as one; so many lines apart
-where a line is not a whole number of accesses.
+Two accesses whose addresses differ by a multiple of a line of banks use the banks alike, and count as one. Where a line
+is not a whole number of accesses, the distance is a multiple of several lines.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gpuemu.program.program import Op, Program
 from gpuemu.trace.model import SHARED, Trace
 
 _MOSTLY = 0.75
-"""Share of the steps from one piece to the next that must agree to be taken for the pitch of a tile."""
+"""The least share of the steps between pieces that must be equal, so that the step counts as the pitch of a tile."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """An access of instruction `instruction` of the code, executed `times` times, the first time at byte `base`.
+    """An access by instruction number `instruction`, executed `times` times, the first time at byte `base`.
 
-    `access` has its addresses less `base`, a whole number of lines of banks.
+    `access` has the addresses minus `base`, which is a whole number of lines of banks.
     """
 
     instruction: int
@@ -47,7 +47,7 @@ class Pattern:
 
 
 def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[Pattern]:
-    """By instruction, those of one instruction with most bank conflicts first."""
+    """The accesses by instruction. Those with the most bank conflicts come first within an instruction."""
     geometry = BankGeometry.of(arch)
     index = program.path[program.request_issue]
     carries = np.array([op.carries_addresses for op in program.ops])[index]
@@ -83,12 +83,12 @@ def shared_patterns(trace: Trace, program: Program, arch: Architecture) -> list[
 
 
 def _alike(geometry: BankGeometry, opcode: str) -> int:
-    """How many bytes apart accesses are alike, and aligned alike."""
+    """The distance in bytes at which accesses use the banks alike and have the same alignment."""
     return math.lcm(geometry.banks * geometry.bank_width_bytes, geometry.access_bytes(*parse_op(opcode)))
 
 
 def _asks_shared(trace: Trace, op: Op, row: int) -> NDArray[np.bool_]:
-    """The lanes that ask shared memory for something."""
+    """The lanes that access shared memory."""
     active: NDArray[np.bool_] = trace.active[row]
     if op.kind is Kind.SHARED or op.row is Row.COPY:
         return active
@@ -99,7 +99,7 @@ def _asks_shared(trace: Trace, op: Op, row: int) -> NDArray[np.bool_]:
 
 
 def _read_from(trace: Trace, program: Program, op: Op, row: int, active: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Where a copy reads, [32]; None if that is not known, or it is none."""
+    """The addresses that a copy reads, [32]; None if they are unknown, or if the access is no copy."""
     if op.row is not Row.COPY or trace.sources is None or (trace.sources[row][active] < 0).any():
         return None
     size = program.code[op.index].operation.width_bits // 8
@@ -107,7 +107,7 @@ def _read_from(trace: Trace, program: Program, op: Op, row: int, active: NDArray
 
 
 def _read_alike(source: NDArray[np.int64], active: NDArray[np.bool_], geometry: BankGeometry) -> bytes:
-    """What is the same of all places that cost a copy the same."""
+    """A key that is equal for all addresses at which a copy costs the same."""
     line = geometry.line_bytes
     base = int(source[active].min()) // line * line
     banks = tag_banks(source // line, geometry.tag_bank_masks)
@@ -120,10 +120,10 @@ def _opcode(program: Program, op: Op) -> str:
 
 
 def pitch_bytes(access: SharedAccess) -> int:
-    """How far apart the rows of the tile seem to lie that an access goes to; else a line of banks.
+    """The apparent distance between the rows of the tile that an access goes to; by default, a line of banks.
 
-    For matrices it is the usual step from one row to the next; for others that from one piece to the next, where lanes
-    that follow each other without a gap are a piece.
+    For matrices it is the most frequent step from one row to the next. For other accesses it is the most frequent step
+    from one piece to the next. A piece is a run of lanes without a gap.
     """
     geometry = access.geometry
     size = geometry.access_bytes(access.kind, access.width)

@@ -1,4 +1,4 @@
-"""What limits a run, in a sentence: "Limited by latency: the only warp waits for global or local memory, ..."."""
+"""The limit of a run, in a sentence: "Limited by latency: the only warp waits for global or local memory, ..."."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuemu.views.counters import RowCounts
 from gpuemu.views.stalls import ISSUED, stall_reason
 
 _BUSY, _STANDS_OUT = 0.9, 0.7
-"""Shares of the cycles, from which on a resource counts as always busy, and as a limit at all."""
+"""The least shares of the cycles at which a resource counts as always busy, and as a limit at all."""
 _MANY_CONFLICTS = 0.1
 
 
 def limit(program: Program, cycles: int, bounds: Sequence[Bound], stalls: Mapping[str, int]) -> str:
-    """What limits the SM, as a sentence without its full stop."""
+    """The limit of the SM, as a sentence without its full stop."""
     tightest = bounds[0]
     share = tightest.cycles / max(1, cycles)
     waited = {reason: stalled for reason, stalled in stalls.items() if reason != ISSUED}
@@ -36,12 +36,12 @@ def limit(program: Program, cycles: int, bounds: Sequence[Bound], stalls: Mappin
 
 
 def conflicts(shared: Mapping[str, RowCounts]) -> tuple[int, int]:
-    """The bank conflicts of a run, and all its wavefronts."""
+    """The numbers of bank conflicts and of wavefronts in a run."""
     return sum(c.bank_conflicts for c in shared.values()), sum(c.wavefronts for c in shared.values())
 
 
 def with_conflicts(sentence: str, bounds: Sequence[Bound], shared: Mapping[str, RowCounts]) -> str:
-    """The sentence with the bank conflicts, where they are many and the data stage is what limits the run."""
+    """The sentence with the bank conflicts, if they are many and the data stage limits the run."""
     found, wavefronts = conflicts(shared)
     if resources.DATA_STAGE not in bounds[0].resource or found <= _MANY_CONFLICTS * wavefronts:
         return sentence

@@ -29,7 +29,7 @@ words of the same banks: they need the second wavefront, which is red on a termi
 A phase without active lanes has one row of dots and `-` for a wavefront. `--wide` draws each bank; the dashes are then
 the other words of a lane.
 
-The order in which a bank serves its words is not known of the hardware; the picture takes the lowest lanes first.
+The order in which the hardware's banks serve their words is unknown. The picture takes the lowest lanes first.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COLUMNS = 100  # unless a terminal says otherwise
 HEADING = "Lanes that each wavefront serves, by bank"
 # Styles of the rich library; plain output ignores them.
 PLAIN, HEAD, IDLE, SERVED, SHARED, EXCESS = "", "bold", "bright_black", "green", "cyan", "bold red"
-MOST_RANGES = 6  # longer lists of banks are given as a number
+MOST_RANGES = 6  # a longer list of banks is shortened to its length
 
 
 class Segment(NamedTuple):
@@ -63,7 +63,7 @@ Line = list[Segment]
 
 
 def segments(lines: Iterable[table.Line]) -> list[Line]:
-    """The lines of a table as a picture has them."""
+    """The lines of a table, in the picture's form."""
     styles = {"plain": PLAIN, "strong": HEAD, "faint": IDLE, "good": SERVED, "bad": EXCESS}
     return [[Segment(text, styles[style])] for style, text in lines]
 
@@ -82,7 +82,7 @@ def _label(lanes: tuple[int, ...]) -> str:
 
 
 def _by_bank(wavefront: tuple[Served, ...]) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """bank -> its word, and the lanes that share the word."""
+    """Each bank's word, and the lanes that share the word."""
     at: dict[int, tuple[int, tuple[int, ...]]] = {}
     for lane, word, bank in wavefront:
         at[bank] = (word, (*at[bank][1], lane) if bank in at else (lane,))
@@ -90,7 +90,7 @@ def _by_bank(wavefront: tuple[Served, ...]) -> dict[int, tuple[int, tuple[int, .
 
 
 def _banks_per_cell(access: SharedAccess) -> int:
-    """How many neighboring banks always serve the same lanes together, so that one cell stands for them."""
+    """The number of neighboring banks that always serve the same lanes, so that one cell is enough for them."""
     geometry = access.geometry
     most = geometry.access_bytes(access.kind, access.width) // geometry.bank_width_bytes
     each = 1
@@ -109,7 +109,7 @@ def _in_groups(at: Mapping[int, tuple[int, tuple[int, ...]]], each: int) -> bool
 
 
 def _cells(wavefront: tuple[Served, ...], banks: range, width: int, excess: bool) -> Iterator[Segment]:
-    """The cells of one wavefront; the other words of a lane, in cells of one bank, are drawn as dashes."""
+    """The cells of one wavefront. In cells of one bank, dashes are the other words of a lane."""
     at = _by_bank(wavefront)
     for bank in banks:
         if bank not in at:
@@ -124,7 +124,7 @@ def _cells(wavefront: tuple[Served, ...], banks: range, width: int, excess: bool
 
 
 def _block(access: SharedAccess, banks: range, heads: Sequence[str], named: bool) -> Iterator[Line]:
-    """Some of the banks; the rows are `named`, or have a number alone where there is no room for more."""
+    """A block of banks. The rows are `named`, or have only a number if there is no more room."""
     width = max(map(len, heads)) + 1
     several = len(access.phases) > 1
     margin = len(_margin(access, named))
@@ -149,14 +149,14 @@ def _margin(access: SharedAccess, named: bool) -> str:
 
 
 def _blocks(access: SharedAccess, columns: int, wide: bool) -> Iterator[Line]:
-    """The picture, in as many blocks of banks as the width asks for."""
+    """The picture, in as many blocks of banks as the width requires."""
     count, each = access.geometry.banks, 1 if wide else _banks_per_cell(access)
     starts = range(0, count, each)
     ranges = [f"{bank}-{bank + each - 1}" if each > 1 else str(bank) for bank in starts]
     firsts = [str(bank) for bank in starts]
 
     def room(heads: Sequence[str], named: bool) -> int:
-        """How many cells find room beside each other."""
+        """The number of cells that fit side by side."""
         return (columns - len(_margin(access, named))) // max(3, max(map(len, heads)) + 1)
 
     ways = [(heads, named) for named in (True, False) for heads in (ranges, firsts)]
@@ -173,7 +173,7 @@ def _blocks(access: SharedAccess, columns: int, wide: bool) -> Iterator[Line]:
 
 
 def _shared_words(phase: Phase) -> list[str]:
-    """What each "+" of a phase stands for."""
+    """The lanes behind each "+" of a phase."""
     sharers = dict.fromkeys(
         lanes for wavefront in phase.served for _, lanes in _by_bank(wavefront).values() if len(lanes) > 1
     )
@@ -181,7 +181,7 @@ def _shared_words(phase: Phase) -> list[str]:
 
 
 def explain(access: SharedAccess) -> list[str]:
-    """Why the access costs what it does, one sentence a cause; the first gives the counts."""
+    """Why the access costs so many wavefronts, one sentence per cause. The first sentence has the counts."""
     a = access
     shares = a.geometry.shares_words(a.kind)
     takes_turns = not shares or a.kind is AccessKind.COPY
@@ -233,9 +233,9 @@ def _busy(access: SharedAccess) -> str:
 
 
 def _conflict(access: SharedAccess, phase: Phase, requests: str) -> str:
-    # A bank that still has work in the last wavefront is one of the busiest.
+    # A bank that still has work in the last wavefront is among the busiest.
     busiest = sorted(bank for bank in _by_bank(phase.served[-1]) if all(bank in _by_bank(w) for w in phase.served))
-    if not busiest:  # a copy, whose lanes wait for banks that they read as well
+    if not busiest:  # a copy, whose lanes also wait for the banks that they read
         parts = [ranges_of(sorted({one.lane for one in wavefront})) for wavefront in phase.served]
         return f"{phase.wavefronts} wavefronts instead of {phase.ideal_wavefronts}, for lanes {'; '.join(parts)}."
     waiting = [_by_bank(wavefront)[busiest[0]][1] for wavefront in phase.served]
@@ -253,7 +253,7 @@ def _conflict(access: SharedAccess, phase: Phase, requests: str) -> str:
 
 
 def picture(access: SharedAccess, hardware: str, columns: int = COLUMNS, wide: bool = False) -> list[Line]:
-    """The picture as lines of styled segments, at most `columns` wide; `wide`: with a cell for each bank.
+    """The picture as lines of styled segments, at most `columns` wide. `wide` draws a cell for each bank.
 
     `hardware` is the title's name for the machine.
     """
@@ -290,7 +290,7 @@ def _paragraph(head: str, text: str, style: str, columns: int) -> list[Line]:
 
 
 def write(lines: Callable[[int], Iterable[Line]], width: int, stream: TextIO) -> None:
-    """Write the lines that `lines` makes for a width: in colour and as wide as a terminal is, else `width` wide."""
+    """Write the lines that `lines` makes for a width: in color at a terminal's width, else without color at `width`."""
     if not stream.isatty():
         stream.write(plain(lines(width)))
         return
@@ -303,18 +303,18 @@ def write(lines: Callable[[int], Iterable[Line]], width: int, stream: TextIO) ->
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """The lines without colour."""
+    """The lines without color."""
     return "".join("".join(segment.text for segment in line).rstrip() + "\n" for line in lines)
 
 
 def hardware_name(arch: str, overrides: Mapping[str, object]) -> str:
-    """How a title names an architecture with some values changed."""
+    """The name of an architecture with changed values, for a title."""
     changes = ", ".join(f"{name}={value}" for name, value in overrides.items())
     return shown(f"{arch} with {changes}" if changes else arch)
 
 
 def as_json(access: SharedAccess, arch: str, overrides: Mapping[str, object]) -> dict[str, Any]:
-    """Everything that the picture shows, and the addresses it was drawn from."""
+    """Everything that the picture shows, and the addresses that it shows."""
     geometry = access.geometry
     return {
         "op": access.op,

@@ -1,4 +1,4 @@
-"""Figures of a run that a file keeps, so that the next run can be held against them.
+"""Figures of a run in a file, with which later runs are compared.
 
     # Kept by gpuemu run --baseline. Edit what is allowed; --renew-baseline takes the values of a new run.
     gpuemu_baseline: 1
@@ -10,8 +10,8 @@
       cycles: {value: 778, allowed: 2%}
       excess_wavefronts: {value: 12, allowed: 0}
 
-A figure is any name of `metrics`. It fails where it is worse than its value by more than what is allowed: fewer for
-those of which more is better (`MORE_IS_BETTER`), more for all others.
+A figure is any name of `metrics`. It fails if it is worse than its value by more than the file allows. For the names
+in `MORE_IS_BETTER`, worse means fewer. For all others, worse means more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERSION = 1
 FIGURES = (
     "cycles", "warp_instructions", "resident_ctas", "wavefronts", "excess_wavefronts", "sectors", "excess_sectors",
 )  # fmt: skip
-"""What a new file keeps."""
+"""The figures of a new file."""
 MORE_IS_BETTER = frozenset(("resident_ctas", "l1.hit_sectors"))
 _SUBJECT = ("kernel", "arch", "overrides", "layout")
 _ALLOWED = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(%?)")
@@ -41,19 +41,19 @@ RIGHT = "expected a number such as 16, or a share such as 2%"
 
 @dataclass(frozen=True)
 class Allowed:
-    """By how much a figure may be worse: an amount, or a share of its value in percent."""
+    """The amount by which a figure may be worse, or its share of the value in percent."""
 
     amount: float = 0.0
     is_share: bool = False
 
     @classmethod
     def read(cls, text: str) -> Allowed | None:
-        """What `16` or `2%` says; None if it is neither."""
+        """The allowance that `16` or `2%` gives; None for another text."""
         match = _ALLOWED.fullmatch(text.strip())
         return None if match is None else cls(float(match[1]), bool(match[2]))
 
     def beyond(self, value: int, more_is_better: bool) -> int:
-        """The worst figure that is still right."""
+        """The worst figure that passes."""
         room = value * self.amount / 100 if self.is_share else self.amount
         return -int(-(value - room) // 1) if more_is_better else int((value + room) // 1)
 
@@ -63,7 +63,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure as the file has it, and on which line."""
+    """A figure of the file, with its line."""
 
     value: int
     allowed: Allowed = Allowed()
@@ -74,7 +74,7 @@ class Figure:
 class Baseline:
     """A file of figures: `subject` says what ran (kernel, arch, overrides, layout), `figures` are by name.
 
-    `lines` are those of the subject's fields in the file.
+    `lines` are the line numbers of the subject's fields in the file.
     """
 
     file: str
@@ -84,21 +84,21 @@ class Baseline:
 
     @classmethod
     def of(cls, file: str, data: Mapping[str, Any], values: Mapping[str, int]) -> Baseline:
-        """A new one, of the data of a result and its metrics."""
+        """A new baseline from the data and the metrics of a result."""
         return cls(file, _subject(data), {n: Figure(values[n]) for n in FIGURES if n in values})
 
     @classmethod
     def between(cls, data: Mapping[str, Any], a: Mapping[str, int], allowed: Mapping[str, Allowed]) -> Baseline:
-        """Figures of a run A, for the run that gave `data` to be held against. Raises GpuemuError for other names."""
+        """The figures of a run A, with which the run of `data` is compared. Raises GpuemuError for other names."""
         return cls("A", _subject(data), {}).allowing(allowed, a)
 
     def renewed(self, data: Mapping[str, Any], values: Mapping[str, int]) -> Baseline:
-        """The same figures with the values of another run. Raises GpuemuError for one that is not there any more."""
+        """These figures with the values of another run. Raises GpuemuError for a figure that no longer exists."""
         figures = {n: replace(figure, value=self._found(n, values)) for n, figure in self.figures.items()}
         return replace(self, subject=_subject(data), figures=figures)
 
     def allowing(self, allowed: Mapping[str, Allowed], values: Mapping[str, int] | None = None) -> Baseline:
-        """With what the command line allows; a figure that is not kept is added from `values`, or refused."""
+        """The baseline with the allowances of the command line. Raises GpuemuError for a figure that `values` lacks."""
         figures = dict(self.figures)
         for name, room in allowed.items():
             if name in figures:
@@ -111,7 +111,7 @@ class Baseline:
         return replace(self, figures=figures)
 
     def verdicts(self, data: Mapping[str, Any], values: Mapping[str, int]) -> list[Verdict]:
-        """How a run does against it. Raises GpuemuError if something else ran, or a figure has no such name."""
+        """The verdicts on a run. Raises GpuemuError if it has another subject, or if a figure's name is unknown."""
         for name, ran in _subject(data).items():
             if ran != self.subject[name]:
                 right = f"expected {_short(ran)}, which ran; choose another file, or --renew-baseline"
@@ -134,7 +134,7 @@ class Baseline:
         return Verdict(f"{self.file}: {name}", name, found, f"{least} {limit:,}", failed, sentence)
 
     def text(self) -> str:
-        """The file."""
+        """The text of the file."""
         lines = [
             "# Kept by gpuemu run --baseline. Edit what is allowed; --renew-baseline takes the values of a new run."
         ]
@@ -146,7 +146,7 @@ class Baseline:
 
 
 def read_baseline(path: str) -> Baseline:
-    """The file at `path`. Raises GpuemuError with all that is wrong with it."""
+    """The baseline in the file at `path`. Raises GpuemuError with all of its errors."""
     document = strict_yaml.load(path)
     value = document.value
     if not isinstance(value, dict) or value.get("gpuemu_baseline") != VERSION:
@@ -194,7 +194,7 @@ def _figure(document: Document, name: str, entry: Any) -> tuple[Figure, list[Pro
 
 
 def parse_allowed(texts: Iterable[str]) -> dict[str, Allowed]:
-    """What `--allow cycles=2%` says, by name. Raises GpuemuError."""
+    """The allowances of `--allow cycles=2%` by name. Raises GpuemuError."""
     found = {}
     for text in texts:
         name, _, amount = text.partition("=")

@@ -1,7 +1,7 @@
-"""What limited a run: for each resource the cycles it alone would take, were everything else without limit.
+"""Lower bounds of a run: the cycles that each resource alone would need if nothing else had a limit.
 
-The largest bound names the bottleneck. A run well above all its bounds is limited by how the resources
-alternate (warps that all load, then all compute); then the reasons for which warps stalled say more.
+The largest bound names the bottleneck. If a run takes much longer than all its bounds, its resources work in turn:
+warps all load, and then all compute. The stall reasons say more in such a case.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuemu.views.latency import alone
 
 _PLACES = (resources.QUEUES, resources.ENTRIES)
 NAMED_SHARE = 0.05
-"""Of the run's cycles, from which on a reason that one warp waits for is a bound of its own."""
+"""The least share of the run's cycles at which one warp's wait for a reason is a bound of its own."""
 _NAMES = {
     "tensor": "tensor core",
     "alu": "integer pipe (ALU)",
@@ -42,16 +42,16 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Bound:
-    """`cycles` that `resource` alone would take."""
+    """The `cycles` that `resource` alone would need."""
 
     resource: str
     cycles: int
 
 
 def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapping[str, int]]) -> list[Bound]:
-    """Every resource that was used, the tightest first; `stalls` from `views.stalls`, for each warp.
+    """The bounds of all resources that the run used, the tightest first; `stalls` from `views.stalls`, for each warp.
 
-    Of what one warp waits for when it is alone, the reasons that are a twentieth of the run or more.
+    The waits of one warp alone have bounds for the reasons that take a twentieth of the run or more.
     """
     memory = arch.global_memory
     sub_core = log.warp_sub_core[np.repeat(np.arange(program.warps), np.diff(program.first_issue))]
@@ -61,7 +61,7 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
     of_all = [is_of_sm(name) for name in program.pipes]
     pipes[:, of_all] = pipes[:, of_all].sum(axis=0)
     latency, waits = alone(program, log, arch)
-    # The last warp ends when the last of what was stored is in the buffer; that much may still be on its path.
+    # The last warp ends when its last stores are in the buffer. The sectors in the buffer may still be on their path.
     before_the_end = max(0, log.sent_sectors - memory.store_buffer_sectors)
     barriers = np.count_nonzero(np.array([op.kind is Kind.BARRIER for op in program.ops])[program.path])
     found = {
@@ -78,7 +78,7 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
         resources.STORES: before_the_end * memory.sector_bytes / memory.store_bytes_per_cycle,
         resources.LAUNCH: _launch(log),
     }
-    # Requests wait for what is behind where they wait: that place is no tighter.
+    # Requests wait in a queue for the unit after the queue, so a queue's bound is no tighter than that unit's.
     tightest = max(cycles for name, cycles in found.items() if name not in _PLACES)
     found |= {name: min(tightest, found.pop(name)) for name in _PLACES}
     ranked = [Bound(name, ceil(cycles)) for name, cycles in found.items() if cycles]
@@ -86,9 +86,10 @@ def bounds(program: Program, log: Log, arch: Architecture, stalls: Sequence[Mapp
 
 
 def _to_the_data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, float]:
-    """The way of requests from the sub-cores to the data stage: sending, the unit itself, and where they wait.
+    """The bounds on the path from the sub-cores to the data stage: sending, the unit itself, and its queues.
 
-    Where they wait counts for as long as all its entries together were taken: full all the time it takes the run.
+    A queue counts with the cycles for which its entries were taken, divided by their number. A queue that is always
+    full takes the whole run.
     """
     mio = arch.mio
     index = program.path[program.request_issue]
@@ -112,17 +113,17 @@ def _to_the_data_stage(program: Program, log: Log, arch: Architecture) -> dict[s
 
 
 def _sends_data(op: Op) -> bool:
-    """Whether registers of data follow its address."""
+    """Whether the op sends registers with data after its address."""
     return (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY
 
 
 def _data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, float]:
-    """The data stage, the paths of the warps to it, and what comes back from it."""
+    """The bounds of the data stage, of the warps' paths to it, and of the path back to the registers."""
     shared, memory = arch.shared_memory, arch.global_memory
     index = program.path[program.request_issue]
     warp = np.repeat(np.arange(program.warps), np.diff(program.first_request))
     held = program.accesses.data_stage_cycles[program.access] * shared.cycles_per_wavefront_per_warp
-    # Accesses to global memory and shuffles go through the data stage as well; it is L1's where nothing else does.
+    # Accesses to global memory and shuffles use the data stage, too. Without other accesses it is called L1's.
     uses_shared = any(op.row or op.shared_row for op in map(program.ops.__getitem__, np.unique(program.path).tolist()))
     name, goal = ("shared-memory", "shared memory") if uses_shared else ("L1", "L1")
     if shared.ports.topology == "separate":
@@ -150,14 +151,14 @@ def _data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, flo
 
 
 def _divergence(program: Program, pipe: NDArray[np.int64], arch: Architecture) -> int:
-    """The address divergence unit, which takes a request when the load/store unit could."""
+    """The cycles of the address divergence unit, which accepts a request no faster than the load/store unit."""
     own = [number for number, unit in enumerate(program.units) if unit is Unit.ADDRESS_DIVERGENCE]
     each = max(arch.address_divergence.interval_cycles, arch.mio.request_interval_cycles)
     return int(np.isin(pipe, own).sum()) * each
 
 
 def _launch(log: Log) -> int:
-    """Where CTAs live in a place for the longest time, the cycles in which none did."""
+    """The cycles without a CTA in the slot in which CTAs live for the longest time."""
     living = np.bincount(log.cta_slot, log.cta_end - log.cta_start)
     return int(log.cycles - living.max(initial=0))
 
@@ -168,10 +169,10 @@ def _most(group: NDArray[np.int64], cycles: NDArray[np.int64]) -> int:
 
 
 def _units(names: Sequence[str], occupied: Sequence[Sequence[int]]) -> dict[str, float]:
-    """The cycles of each unit, of the busiest sub-core; `occupied` are those of each pipe of each sub-core.
+    """The cycles of each unit on the busiest sub-core; `occupied` has the cycles of each pipe of each sub-core.
 
-    The tensor core is one unit, whatever its operations accumulate: tensor/f32, tensor/f16 and so on. A unit of
-    several parts takes as long as what its busiest part must do, or all of them together.
+    The tensor core is one unit for all accumulator types (tensor/f32, tensor/f16, ...). A unit with several parts needs
+    the cycles of its busiest part, or the average over its parts if that is more.
     """
     units: dict[str, list[int]] = {}
     parts = sorted({part for name in names for part in parts_of(name) if len(parts_of(name)) > 1})

@@ -1,4 +1,4 @@
-"""Clock values that a kernel reads: those of the replay, and how a second execution with them went."""
+"""Clock values that a kernel reads: the cycles of the replay, and the outcome of a second execution with them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpuemu.trace.clocks import ClockValues
 from gpuemu.trace.model import Trace, WarpTrace
 
 _MOST_RANGES = 8
-"""Ranges of CTAs that a sentence names."""
+"""The most ranges of CTAs that a sentence names."""
 
 
 def clock_values(program: Program, log: Log, arch: Architecture) -> ClockValues:
-    """The cycle at which each read of the clock or of %globaltimer has issued."""
+    """The cycle in which each read of the clock or of %globaltimer issued."""
     reads = np.array([program.code[op.index].reads_time for op in program.ops], np.bool_)[program.path]
     cycles = {}
     for warp in range(program.warps):
@@ -30,11 +30,11 @@ def clock_values(program: Program, log: Log, arch: Architecture) -> ClockValues:
 
 @dataclass(frozen=True)
 class SavedClocks:
-    """How the execution with the replay's clock values differs from the first one.
+    """Differences between the execution with the replay's clock values and the first one.
 
-    `path`: where the path depends on the clock, as "BRA at 0x0150 (line 12) in warp 0 of CTA 0"; "" where all warps
-    that were replayed execute the same instructions. `addresses`: the same for the lanes and addresses of an access.
-    `without`: CTAs that read the clock but were not replayed, for which the clock is 0.
+    `path`: the place at which the path depends on the clock, as "BRA at 0x0150 (line 12) in warp 0 of CTA 0"; "" if all
+    replayed warps execute the same instructions. `addresses`: the place at which lanes or addresses of an access depend
+    on it. `without`: CTAs that read the clock but were not replayed, for which the clock is 0.
     """
 
     path: str
@@ -43,7 +43,7 @@ class SavedClocks:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """First and last of each run of neighbors in `without`."""
+        """The first and the last number of each run of neighbors in `without`."""
         found: list[tuple[int, int]] = []
         for cta in self.without:
             first = found.pop()[0] if found and cta == found[-1][1] + 1 else cta
@@ -51,7 +51,7 @@ class SavedClocks:
         return found
 
     def sentences(self) -> Iterator[str]:
-        """What a reader of the saved values must know."""
+        """The notes that a reader of the saved values needs."""
         yield "the kernel reads the clock: the clock values in its results are emulated cycles"
         if self.path:
             yield (
@@ -75,7 +75,7 @@ class SavedClocks:
 
 
 def compared(first: Trace, second: Trace) -> SavedClocks:
-    """The second execution beside the first."""
+    """The comparison of the second execution with the first."""
     pairs = list(zip(first.warps, second.warps, strict=True))
     path = next((place for a, b in pairs if (place := _parting(first, a, b))), "")
     addresses = ""
@@ -98,7 +98,7 @@ def of_clocks(trace: Trace, saved: SavedClocks | None) -> tuple[str, ...]:
 
 
 def _parting(trace: Trace, a: WarpTrace, b: WarpTrace) -> str:
-    """Where the paths of a warp part; "" where they are the same."""
+    """The place at which two paths of a warp differ; "" if they are equal."""
     shorter = min(len(a.path), len(b.path))
     if len(a.path) == len(b.path) and np.array_equal(a.path, b.path):
         return ""
@@ -108,7 +108,7 @@ def _parting(trace: Trace, a: WarpTrace, b: WarpTrace) -> str:
 
 
 def _elsewhere(first: Trace, second: Trace, a: WarpTrace, b: WarpTrace) -> str:
-    """The first access of a warp whose lanes or addresses differ; "" where there is none."""
+    """The first access of a warp whose lanes or addresses differ; "" if there is none."""
     lanes, others = first.active[a.rows], second.active[b.rows]
     differ: NDArray[np.bool_] = (lanes != others) | (lanes & (first.addresses[a.rows] != second.addresses[b.rows]))
     rows = np.flatnonzero(differ.any(axis=1))

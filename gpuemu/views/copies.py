@@ -1,8 +1,8 @@
 """The profiler's counters of asynchronous copies (LDGSTS), through L1 (cache_access) and past it (cache_bypass).
 
-Those without sass in their name are the hardware's; the others the profiler finds from the addresses of each executed
-instruction, and they differ: see `gpuemu.banks.copies`. The hardware counts copies among the loads of global memory,
-too, and has no wavefronts of shared memory for those past L1 but where lanes get zeros.
+The hardware counts the names without sass. The profiler derives the names with sass from the addresses of each executed
+instruction. The two differ (`gpuemu.banks.copies`). The hardware also counts copies among the loads of global memory.
+Copies past L1 have wavefronts of shared memory only if lanes get zeros.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _BY_INSTRUCTION = "sm__sass_l1tex"
 
 @dataclass(frozen=True)
 class CopyCounts:
-    """Sums over all executions of one form of copy; `hits` of the sectors that L1 was asked for.
+    """Sums over all executions of one form of copy.
 
-    `executed` by any lane, `requests` of those that read anything. `wavefronts`, `conflicts` are the hardware's.
+    `executed`: copies with a lane that is on; `requests`: copies that read global memory. `hits`: sectors that L1 had.
+    `wavefronts` and `conflicts` are the hardware's counts.
     """
 
     executed: int
@@ -44,7 +45,7 @@ class CopyCounts:
 
 
 def copy_counts(program: Program, log: Log) -> tuple[CopyCounts, CopyCounts]:
-    """Those through L1, and those past it."""
+    """The copies through L1, and the copies past it."""
     accesses, index = program.accesses, program.path[program.request_issue]
     found = []
     for cached in (True, False):

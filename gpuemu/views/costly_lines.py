@@ -1,9 +1,9 @@
-"""What a run does at each source line that costs more than it must: bank conflicts and uncoalesced accesses.
+"""Source lines that cost more than necessary, because of bank conflicts or uncoalesced accesses.
 
     tile.cu:7   bank-conflict  992 of 1,024 wavefronts are bank conflicts, 32.0-way: LDS R5, [R4] at 0x0090
 
-A finding stands at the innermost line of a file that is at hand; where none is, at the outermost, which is the kernel's
-own, and where the code has no lines at its offset in the trace or cubin.
+The place of a finding is the innermost line in a file that exists here. Otherwise it is the outermost line, which is in
+the kernel's own file. For code without lines, it is the offset in the trace or cubin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuemu.views.source import SourceRow, instructions
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of finding, for people who meet it first."""
+    """A kind of finding, explained for people who do not know it."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a source file, or, `offset` given, an instruction of the trace or cubin `file`."""
+    """A line of a source file, or, with `offset`, an instruction of the trace or cubin `file`."""
 
     file: str
     line: int | None
@@ -57,7 +57,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Costly:
-    """A finding: `excess` of `total` wavefronts or sectors. `related` are the lines that it was inlined at, or from."""
+    """A finding: `excess` of `total` wavefronts or sectors. `related` are the other lines of the inlining."""
 
     rule: Rule
     place: Place
@@ -69,7 +69,7 @@ class Costly:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with its instructions."""
+        """The finding in a sentence, with its instructions."""
         shown = ", ".join(self.instructions[:_SHOWN])
         if len(self.instructions) > _SHOWN:
             shown += f" and {len(self.instructions) - _SHOWN} more"
@@ -80,7 +80,7 @@ class Costly:
 
 
 def place_of(instruction: Instruction, file: str, paths: Mapping[str, Path]) -> tuple[Place, tuple[Place, ...]]:
-    """Where an instruction stands, and the other lines that it comes from. `file` is the trace's or cubin's."""
+    """The place of an instruction, and the other lines that it comes from. `file` is the trace or cubin."""
     if not instruction.source:
         return Place(file, instruction.line, instruction.offset), ()
     own = next((place for place in instruction.source if place[0] in paths), instruction.source[-1])
@@ -89,7 +89,7 @@ def place_of(instruction: Instruction, file: str, paths: Mapping[str, Path]) -> 
 
 
 def costly_lines(result: Result, paths: Mapping[str, Path]) -> list[Costly]:
-    """The findings of a run, those of most excess first. `paths`: where the source files that the code names lie."""
+    """The findings of a run, those with most excess first. `paths`: the source files that the code names."""
     file = result.trace.file or result.trace.name
     groups: dict[tuple[str, Place], list[tuple[SourceRow, tuple[Place, ...]]]] = {}
     for row, instruction in zip(instructions(result.program, result.log), result.program.code, strict=True):

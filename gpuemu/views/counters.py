@@ -1,10 +1,9 @@
 """The profiler's counters and its shared-memory table, counted from the instructions executed.
 
-Bank conflicts are the excess wavefronts of the access patterns: wavefronts minus the fewest that the
-instruction's width needs. On hardware the counter l1tex__data_bank_conflicts... also takes in wavefronts that were
-lost to arbitration; those are not in it here, nor in the table and the counters by instruction. They are in
-l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum, as on hardware (`data_stage_wait_cycles` has the time that
-requests waited for the data stage).
+Bank conflicts are the wavefronts beyond the minimum that the instruction's width needs. On hardware, the counter
+l1tex__data_bank_conflicts... also includes wavefronts lost to arbitration. gpuemu counts those only in
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum, which has them on hardware, too. `data_stage_wait_cycles` is the
+time that requests waited for the data stage.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from gpuemu.views.global_memory import GlobalCounts, GlobalRow, L1Counts
 
 @dataclass
 class RowCounts:
-    """A line of the shared-memory table; `instructions` are warp instructions, those with no lane on left out (H200).
+    """A line of the shared-memory table. `instructions` are warp instructions with a lane that is on (H200).
 
-    `unmerged_wavefronts` are those that loads by generic addresses have because their groups do not merge.
+    `unmerged_wavefronts`: additional wavefronts of loads by generic addresses, whose groups do not merge.
     """
 
     instructions: int = 0
@@ -38,7 +37,7 @@ class RowCounts:
 
     @property
     def bank_conflicts(self) -> int:
-        """Excess wavefronts."""
+        """The wavefronts beyond the ideal."""
         return self.wavefronts - self.ideal_wavefronts
 
     def add(self, other: RowCounts) -> None:
@@ -51,9 +50,9 @@ class RowCounts:
 
 
 def shared_table(program: Program, log: Log, arch: Architecture) -> dict[str, RowCounts]:
-    """The shared-memory table: every row, also those without instructions."""
+    """The shared-memory table: every row, also rows without instructions."""
     index = program.path[program.request_issue]
-    # A request is under way for so long when nothing waits.
+    # the cycles of a request that never waits
     words, loads = program.of_ops("source_words")[index], program.of_ops("is_load")[index]
     sent = arch.mio.cycles_per_source_register * (words - 1) + np.where(loads, 0, arch.mio.data_read_cycles)
     columns = (
@@ -76,11 +75,11 @@ def shared_table(program: Program, log: Log, arch: Architecture) -> dict[str, Ro
 
 PRODUCT_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
 _WARPS = 4
-"""Of a warpgroup."""
+"""The warps of a warpgroup."""
 
 
 def profiler_counters(program: Program, log: Log, table: Mapping[str, RowCounts]) -> dict[str, int]:
-    """Counter name → value, as Nsight Compute calls them; `memory_counters` has those of global memory."""
+    """The counters by their names in Nsight Compute; `memory_counters` has those of global memory."""
     load, matrix = table[Row.LOAD], table[Row.LOAD_MATRIX]
     store, store_matrix = table[Row.STORE], table[Row.STORE_MATRIX]
     atomic, copies = table[Row.ATOMIC], copy_counts(program, log)
@@ -119,7 +118,7 @@ def profiler_counters(program: Program, log: Log, table: Mapping[str, RowCounts]
 
 
 def _products(program: Program, executed: list[int]) -> dict[str, int]:
-    """Those of warpgroups' products; nothing where there are none. No layout of operands has conflicts (H100)."""
+    """The counters of warpgroups' products, if there are any. No layout of operands has conflicts (H100)."""
     of_warps = [(op.product_wavefronts, times) for op, times in zip(program.ops, executed, strict=True)]
     count = sum(times for each, times in of_warps if each)
     if not count:
@@ -135,9 +134,9 @@ def memory_counters(
     table: Mapping[str, GlobalCounts], l1: L1Counts, missed: Mapping[str, int], from_dram: int, of_data: int,
     reduced_in_bulk: int,
 ) -> dict[str, int]:  # fmt: skip
-    """The counters of global and local memory: at L1, at L2, which sees what this SM sends there, and of DRAM.
+    """The counters of global and local memory at L1, at L2 and at DRAM. L2 counts only the requests of this SM.
 
-    `missed`: sectors that L1 did not have; of those read `from_dram` so many are `of_data`, which L2 did not have.
+    `missed`: sectors that L1 did not have. `from_dram`: sectors read from DRAM, of which `of_data` are data.
     `reduced_in_bulk`: sectors that bulk copies added to.
     """
     names = {
@@ -155,7 +154,7 @@ def memory_counters(
         if row in (GlobalRow.LOAD, GlobalRow.LOCAL_LOAD):
             found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_hit.sum"] = table[row].sectors - missed[row]
             found[f"l1tex__t_sectors_pipe_lsu_mem_{name}_lookup_miss.sum"] = missed[row]
-    # The hardware counts asynchronous copies among the loads, those past L1 as well.
+    # The hardware counts asynchronous copies among the loads, also copies past L1.
     copies, loads = table[GlobalRow.COPY], "pipe_lsu_mem_global_op_ld"
     found[f"l1tex__t_requests_{loads}.sum"] += copies.requests
     found[f"l1tex__t_sectors_{loads}.sum"] += copies.sectors

@@ -1,11 +1,12 @@
-"""Words that go through the banks of L1 and shared memory, as the profiler counts them (`l1tex__data_bank_reads`).
+"""Words that the banks of L1 and shared memory read and write, as the profiler counts them (`l1tex__data_bank_reads`).
 
-A bank's word counts once for each wavefront that it is in. What comes from L2 into L1 is written, and results of
-atomics; bulk and tensor copies write what they load and read what they store, a warpgroup's product reads all banks in
-each wavefront, and two mbarriers that are initialised four words. Sums are even (H100).
+A bank's word counts once per wavefront. Data from L2 and results of atomics count as writes into L1. Bulk and tensor
+copies write the words that they load and read the words that they store. A warpgroup's product reads all banks in each
+wavefront. The initialization of two mbarriers reads four words. Sums are even (H100).
 
-Not counted, and then neither is shown: local memory, accesses that mean several memories, clusters, tensor maps that a
-kernel writes, stores of less than a word that conflict, and copies that are zeros in part.
+gpuemu cannot count some accesses, and shows neither counter if a kernel has one: local memory, accesses by addresses of
+several memories, clusters, tensor maps that a kernel writes, conflicting stores of less than a word, and copies with
+zeros in part.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _STORES = ("UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED")
 _OF_CLUSTERS = ("STAS", "UCGABAR_WAIT")
 _GENERIC = ("LD", "ST", "ATOM", "RED")
 _OF_TWO_MBARRIERS = 4
-"""Words that are read when they are initialised, one alone as two."""
+"""Words that the initialization of mbarriers reads; a single one counts as two."""
 
 
 def bank_counters(
     program: Program, arch: Architecture, sectors_into_l1: int, product_wavefronts: int
 ) -> dict[str, int]:
-    """Counter name → value; nothing where something was executed that is not counted."""
+    """The counters by name; {} if a kernel executed an access that gpuemu cannot count."""
     memory = arch.global_memory
     word_bytes, banks = arch.shared_memory.bank_width_bytes, arch.shared_memory.banks
     reads, writes = (column[program.access] for column in (program.accesses.bank_reads, program.accesses.bank_writes))

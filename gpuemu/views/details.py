@@ -1,4 +1,4 @@
-"""What `gpuemu run --all` adds to the summary: the launch, lower bounds, stall reasons, schedulers and warps."""
+"""The parts that `gpuemu run --all` adds to the summary: launch, lower bounds, stall reasons, schedulers, warps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuemu.views.result import Result
 from gpuemu.views.stalls import stall_reason
 
 LEAST_SHARE = 0.01
-"""Lower bounds that are less than this share of the cycles are left out."""
+"""The least share of the cycles at which a lower bound has a row."""
 
 
 def details(result: Result, columns: int) -> tuple[Iterator[Line], ...]:
@@ -96,11 +96,11 @@ def _schedulers(result: Result, columns: int) -> Iterator[Line]:
 
 
 def _warps(result: Result, columns: int) -> Iterator[Line]:
-    """The warps, each with the stall reasons that took most, as many as find room."""
+    """The warps, each with as many of the largest stall reasons as fit."""
     reasons = [reason for reason, _ in _by_size(result.stalls)]
     heads = ("Block", "Warp", "Sub-core", "Start", "End")
     shown = list(reasons)
-    while True:  # a warp's numbers never break: the least reasons leave until the rest finds room
+    while True:  # a warp's numbers never break: the smallest reasons go until the others fit
         others = [reason for reason in reasons if reason not in shown]
         rows: list[tuple[Cell, ...]] = [
             (

@@ -8,8 +8,8 @@
     warp_instructions                                          50   54     +4  1.080
     l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum    8    0     -8  0.000
 
-Only numbers that differ are shown, unless all are asked for; the cycles always are. A name that is too long for its
-column has a line of its own.
+Without `everything`, only the cycles and the numbers that differ are shown. A name that is too long for its column has
+a line of its own.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ WIDTH = 100
 
 
 def title_of(data: Mapping[str, Any]) -> str:
-    """What the data of a result is called."""
+    """The title of a result's data."""
     changes = "".join(f", {name}={value}" for name, value in data["overrides"].items())
     return f"{data['kernel']} on {data['arch']}{changes}"
 
 
 def differing(a: Mapping[str, int], b: Mapping[str, int], everything: bool) -> list[str]:
-    """The names to show of two sets of metrics."""
+    """The names of two sets of metrics that are shown."""
     names = list(dict.fromkeys([*a, *b]))
     return [n for n in names if everything or n == "cycles" or a.get(n, 0) != b.get(n, 0)]
 
@@ -44,9 +44,9 @@ def lines(
     notes: Sequence[str] = (),
     columns: int = WIDTH,
 ) -> Iterator[tuple[bool, str]]:
-    """The lines, each with whether it is a heading, at most `columns` wide but for long names.
+    """The lines, and whether each is a heading. Only lines with long names are more than `columns` wide.
 
-    `a` and `b` are metrics by name, `notes` those of the runs.
+    `a` and `b` are metrics by name; `notes` are the notes of the runs.
     """
     for name, title in (("A", title_a), ("B", title_b)):
         for line in wrap(title, columns, initial_indent=f"{name}  ", subsequent_indent="   ", break_on_hyphens=False):

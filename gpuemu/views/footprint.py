@@ -1,7 +1,7 @@
-"""How much data a launch touches, and whether the L2 that its SMs share can hold it.
+"""The data that a launch touches, and whether the L2 that its SMs share can hold them.
 
-The CTAs that were timed tell which sectors they touch. What the others touch is not known: at the most each brings as
-many new ones as the later half of those that were timed did, and the launch no more than its buffers have.
+The timed CTAs show which sectors they touch. For the other CTAs, gpuemu has only an upper limit: each adds as many new
+sectors as the later half of the timed CTAs did on average, and all together at most the size of the buffers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of global memory: what a launch touches `at_least` and `at_most`, and `l2`, None where nobody said."""
+    """Bytes of global memory that a launch touches, `at_least` and `at_most`, and of `l2`; None if that is unknown."""
 
     at_least: int
     at_most: int
@@ -29,12 +29,12 @@ class Footprint:
 
     @property
     def fits(self) -> bool:
-        """Whether L2 holds all of it, as far as its size is known."""
+        """Whether L2 holds all of the data, or its size is unknown."""
         return self.l2 is None or self.at_most <= self.l2
 
 
 def footprint(trace: Trace, program: Program, arch: Architecture) -> Footprint:
-    """What the launch of a trace touches of the L2 of the architecture's chip."""
+    """The footprint of a trace's launch in the L2 of the architecture's chip."""
     size = arch.global_memory.sector_bytes
     first = np.array([op.kind is Kind.GLOBAL and not op.is_local for op in program.ops])[program.path]
     wanted = first[program.request_issue]
@@ -52,12 +52,12 @@ def footprint(trace: Trace, program: Program, arch: Architecture) -> Footprint:
 
 
 def _sectors(program: Program, accesses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of the sectors that accesses touch, each once."""
+    """The numbers of the sectors that accesses touch, each of them once."""
     of = program.accesses
     begins, ends = (of.first_sector[of.first_line[accesses + k]] for k in (0, 1))
     counts = ends - begins
     if not counts.sum():
         return np.zeros(0, np.int64)
-    # Where each one's run of sectors begins, less how many stand before it: one index into all of them.
+    # The begin of each run of sectors, minus the length of the runs before it: one index into all runs.
     offsets = np.repeat(begins - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
     return np.unique(of.sector[offsets + np.arange(int(counts.sum()))])

@@ -1,7 +1,7 @@
-"""Global and local memory: what was asked for, what L1 had of it, and what went beyond.
+"""Global and local memory: the requests, the sectors that L1 had, and the sectors from beyond L1.
 
-Every execution of an instruction is a request. L1 answers some of the loads and copies that it may answer; the log has
-what came from beyond it in all, so hits are known of all those together.
+Every execution of an instruction is a request. The log has the sectors that all loads and copies got from beyond L1, so
+hits are known only for all of them together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PIECE_BYTES = 256
 
 
 class GlobalRow(StrEnum):
-    """A row of the table."""
+    """The rows of the table."""
 
     LOAD = "Global Load"
     COPY = "Global Load To Shared"
@@ -36,7 +36,7 @@ class GlobalRow(StrEnum):
 
 @dataclass(frozen=True)
 class GlobalCounts:
-    """A line of the table. `ideal_sectors`: the fewest that could hold what the lanes ask for."""
+    """A line of the table. `ideal_sectors`: the fewest sectors that could hold the data that the lanes ask for."""
 
     requests: int = 0
     sectors: int = 0
@@ -44,14 +44,15 @@ class GlobalCounts:
 
     @property
     def sectors_per_request(self) -> float:
-        """0 without requests."""
+        """Sectors per request; 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
 
 @dataclass(frozen=True)
 class L1Counts:
-    """`cached_sectors` that loads asked L1 for, of which it had `hit_sectors`; what was loaded from beyond it by
-    whatever instruction, and stored there.
+    """Sectors at L1: `cached_sectors` that loads asked for, and `hit_sectors` that L1 had of them.
+
+    `loaded_sectors` and `stored_sectors` are those that any instruction loaded from beyond L1, or stored there.
     """
 
     cached_sectors: int
@@ -61,7 +62,7 @@ class L1Counts:
 
 
 def row_of(op: Op) -> GlobalRow | None:
-    """The row that an op's requests are counted in; None for one that does not go to global or local memory."""
+    """The row that counts an op's requests; None for an op without access to global or local memory."""
     if op.kind is not Kind.GLOBAL:
         return None
     if op.row is not None:
@@ -74,7 +75,7 @@ def row_of(op: Op) -> GlobalRow | None:
 
 
 def global_table(program: Program) -> dict[str, GlobalCounts]:
-    """The table: every row, also those without requests. One whose lanes are all off or get zeros asks for nothing."""
+    """Every row of the table, also rows without requests. An access without lanes, or of zeros only, is no request."""
     rows = list(GlobalRow)
     row, access = _rows_of(program), program.access
     row = np.where(program.accesses.has_lanes[access] > 0, row, -1)
@@ -87,12 +88,12 @@ def global_table(program: Program) -> dict[str, GlobalCounts]:
 
 
 def asks_l1(program: Program) -> NDArray[np.bool_]:
-    """Which ops are loads that L1 may answer."""
+    """The ops that are loads which L1 may answer, as booleans."""
     return np.array([op.is_cached and row_of(op) is not None for op in program.ops], dtype=np.bool_)
 
 
 def l1_counts(program: Program, log: Log) -> L1Counts:
-    """What L1 had."""
+    """The sectors at L1."""
     cached = asks_l1(program)
     uncached = np.array([
         row_of(op) is not None and not op.is_cached and not op.is_plain_global_store for op in program.ops
@@ -103,20 +104,20 @@ def l1_counts(program: Program, log: Log) -> L1Counts:
 
 
 def missed_sectors(program: Program, log: Log) -> dict[str, int]:
-    """Of each row the sectors that came from beyond L1."""
+    """The sectors from beyond L1 of each row."""
     row = _rows_of(program)
     return {name: int(log.beyond[row == i].sum()) for i, name in enumerate(GlobalRow)}
 
 
 def _rows_of(program: Program) -> NDArray[np.int64]:
-    """The number of each request's row; -1 for none."""
+    """The number of each request's row; -1 for a request without a row."""
     rows = list(GlobalRow)
     counted_in = [row_of(op) for op in program.ops]
     return np.array([-1 if r is None else rows.index(r) for r in counted_in])[program.path[program.request_issue]]
 
 
 def new_sectors(program: Program, arch: Architecture) -> int:
-    """Sectors of data that L2 has to ask DRAM for: those that are loaded, each once, if all caches were flushed."""
+    """Sectors of data that L2 loads from DRAM: each loaded sector once if all caches were flushed, else none."""
     if arch.global_memory.first_touch == "l2":
         return 0
     rows = (GlobalRow.LOAD, GlobalRow.COPY, GlobalRow.ATOMIC)
@@ -128,7 +129,7 @@ def new_sectors(program: Program, arch: Architecture) -> int:
 
 
 def sectors_reduced_in_bulk(program: Program) -> int:
-    """Sectors of global memory that reductions by the copy engine ask L2 to change."""
+    """Sectors of global memory that the copy engine's reductions change in L2."""
     events = program.events
     if events is None:
         return 0
@@ -137,9 +138,9 @@ def sectors_reduced_in_bulk(program: Program) -> int:
 
 
 def dram_sectors(trace: Trace, program: Program, arch: Architecture) -> int:
-    """What a launch reads of DRAM if all caches were flushed, else nothing.
+    """The sectors that a launch reads from DRAM if all caches were flushed, else 0.
 
-    Its data, its code, and `launch.cold_sectors` that every launch needs, in pieces of 256 bytes.
+    They are its data, its code, and `launch.cold_sectors`, which every launch needs, in pieces of 256 bytes.
     """
     if arch.global_memory.first_touch == "l2":
         return 0

@@ -1,8 +1,8 @@
-"""What a launch is on the whole chip: how its CTAs are dealt out, and the time that follows.
+"""A launch on the whole chip: the distribution of its CTAs, and its time.
 
     312 CTAs on 132 SMs, 3 on the SM with the most, of which 4 fit at once; limited by DRAM
 
-One SM is emulated, with what it gets of L2 and DRAM when all others ask for as much (`gpuemu.chip`).
+gpuemu emulates one SM, with its share of L2 and DRAM if all other SMs need as much (`gpuemu.chip`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpuemu.trace.model import Trace
 
 @dataclass(frozen=True)
 class GridCounts:
-    """A launch of `ctas` dealt out over the `sms` of a `chip`, each with room for `resident_ctas`.
+    """A launch of `ctas` over the `sms` of a `chip`, each with room for `resident_ctas`.
 
-    `timed_ctas` of them were emulated. `find` finds what `whole` is.
+    gpuemu emulated `timed_ctas` of them. `find` computes `whole`.
     """
 
     chip: str
@@ -34,12 +34,12 @@ class GridCounts:
 
     @property
     def most_ctas(self) -> int:
-        """What the SM with the most gets."""
+        """CTAs of the SM that gets the most."""
         return -(-self.ctas // self.sms)
 
     @property
     def waves(self) -> int:
-        """How often that SM is filled."""
+        """How often that SM is filled with CTAs."""
         return -(-self.most_ctas // self.resident_ctas)
 
     @cached_property
@@ -49,14 +49,14 @@ class GridCounts:
 
     @property
     def nanoseconds(self) -> int | None:
-        """About how long the whole launch takes, at the chip's clock."""
+        """The estimated time of the whole launch, at the chip's clock."""
         if self.whole is None:
             return None
         return (self.whole.elapsed * 1000 + self.clock_mhz // 2) // self.clock_mhz
 
 
 def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Callable[[], LaunchEstimate]) -> GridCounts:
-    """How a launch is dealt out on the architecture's chip."""
+    """The distribution of a launch over the architecture's chip."""
     chip = arch.chips[arch.chip]
     return GridCounts(
         arch.chip, chip.sms, chip.clock_mhz, trace.launch.ctas, program.resident_ctas, program.ctas, whole
@@ -64,14 +64,14 @@ def grid_counts(trace: Trace, program: Program, arch: Architecture, whole: Calla
 
 
 def not_refilled(grid: GridCounts) -> str:
-    """Beside the achieved occupancy: that it is lower where CTAs end whose places others would take; "" of none."""
+    """A note for the achieved occupancy if the SM has more CTAs than were timed, else "". It is too low then."""
     if grid.most_ctas <= grid.timed_ctas:
         return ""
     return f"of {grid.timed_ctas} of the SM's {grid.most_ctas} CTAs: no other takes a place that falls free"
 
 
 def rests_on(grid: GridCounts) -> str:
-    """What the estimate rests on: which CTAs were timed, executed and looked at, and what is left out."""
+    """The base of the estimate: the numbers of CTAs that were timed, executed, and assumed to be alike."""
     whole = grid.whole
     if whole is None:
         return ""

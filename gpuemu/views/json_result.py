@@ -1,4 +1,4 @@
-"""A run as plain data: what `--format json` prints and `gpuemu diff` reads. `result.schema.json` describes it."""
+"""A run as plain data, which `--format json` prints and `gpuemu diff` reads. `result.schema.json` describes it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ VERSION = 1
 
 
 def as_data(result: Result, sure: Sure | None = None) -> dict[str, Any]:
-    """The result as dicts, lists, words and whole numbers, in a fixed order; the same run gives the same data.
+    """The result as dicts, lists, words and whole numbers, in a fixed order. Two equal runs give equal data.
 
-    `sure`: what `Result.sure` found, if it was asked for.
+    `sure`: the answer of `Result.sure`, if it was asked for.
     """
     trace, program = result.trace, result.program
     return {
@@ -49,7 +49,7 @@ def as_data(result: Result, sure: Sure | None = None) -> dict[str, Any]:
 
 
 def _clock(result: Result) -> dict[str, Any]:
-    """How a second execution with the replay's clock values went; {} if there was none."""
+    """The outcome of a second execution with the replay's clock values; {} if there was none."""
     saved = result.clocks
     if saved is None:
         return {}
@@ -97,7 +97,7 @@ def totals(result: Result) -> dict[str, Any]:
 
 
 def shuffles(result: Result) -> int:
-    """Shuffles executed: they cross the lanes in the data stage, touch no bank, and are in no row of shared memory."""
+    """The number of shuffles. They use the data stage but no bank, so no row of shared memory counts them."""
     is_shuffle = np.array([op.kind is Kind.SHUFFLE for op in result.program.ops])
     return int(np.count_nonzero(is_shuffle[result.program.path]))
 

@@ -1,4 +1,4 @@
-"""A run as JUnit XML: a test case for each thing that was asked of it, `--fail-on` and each figure of `--baseline`.
+"""A run as JUnit XML: a test case for each condition of `--fail-on` and for each figure of `--baseline`.
 
     <testsuites tests="2" failures="1" errors="0" skipped="0">
       <testsuite name="v2_shared_memory on sm_89" tests="2" failures="1" errors="0" skipped="0">
@@ -6,8 +6,8 @@
         <testcase classname="gpuemu.v2_shared_memory" name="--fail-on excess_wavefronts&gt;0">
           <failure type="excess_wavefronts" message="--fail-on excess_wavefronts&gt;0: excess_wavefronts is 12"/>
 
-A run of which nothing is asked has one case, `runs`. Times are left out: the emulator's cycles are among the
-properties, and the clock on the wall would make every file another one.
+A run without conditions has one case, `runs`. The file has no times, so that equal runs give equal files. The emulated
+cycles are among the properties.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gpuemu.views.baseline import FIGURES
 from gpuemu.views.verdict import Verdict
 
 _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML may have."""
+"""Characters that XML does not allow."""
 
 
 def as_junit(kernel: str, arch: str, values: Mapping[str, int], verdicts: Sequence[Verdict], text: str) -> str:
-    """The file: `values` are the metrics of the run, `text` is what the log of the test shows."""
+    """The file. `values` are the metrics of the run, and `text` is the log of the test."""
     failures = sum(verdict.failed for verdict in verdicts)
     counts = {
         "tests": str(len(verdicts) or 1), "failures": str(failures), "errors": "0", "skipped": "0",

@@ -1,8 +1,8 @@
-"""What one warp would take alone: its stalls without those that only others, or more of its own accesses, make longer.
+"""The cycles of one warp alone: its stalls without the parts that other warps or its other accesses cause.
 
-A warp that waits for an access waits for the way there, too. What an access takes longer than the quickest one of its
-opcode, with data from the same side of L1 and as many wavefronts, is no latency but a queue; the wait at a barrier is
-one for other warps but for what a barrier takes itself.
+The quickest access with the same opcode, the same side of L1 and as many wavefronts gives the latency. The additional
+cycles of a slower access are a queue. The wait at a barrier is a wait for other warps, except for the barrier's own
+latency.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpuemu.views.stalls import CONTENTION
 
 
 def alone(program: Program, log: Log, arch: Architecture) -> tuple[int, Mapping[str, int]]:
-    """The cycles of the slowest warp of each CTA, those of the CTAs that follow each other in a place added up; and how
-    many of these it waits, by stall reason."""
+    """The cycles of the slowest warp of each CTA, added up over the CTAs that follow each other in a slot, and the
+    cycles of these that it waits, by stall reason."""
     waited = log.waited.astype(np.int64)
     waited[:, [number for number, name in enumerate(NAMES) if name in CONTENTION]] = 0
     queued = _queued(program, log)
@@ -43,7 +43,7 @@ def alone(program: Program, log: Log, arch: Architecture) -> tuple[int, Mapping[
 
 
 def _queued(program: Program, log: Log) -> Column:
-    """For each issue how long the access was in queues that was done last before it, of its warp; [issues]."""
+    """For each issue, the cycles that its warp's last completed access was in queues; [issues]."""
     found = np.zeros(len(program.path), dtype=np.int64)
     if not len(program.access):
         return found
@@ -58,7 +58,7 @@ def _queued(program: Program, log: Log) -> Column:
     least = np.full(int(kind.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, kind, took)
     late = took - least[kind]
-    for commit in np.flatnonzero(_of_kind(program, Kind.COPY_COMMIT)).tolist():  # it is done with the copy before it
+    for commit in np.flatnonzero(_of_kind(program, Kind.COPY_COMMIT)).tolist():  # done with the copy before it
         late[commit] = late[commit - 1] if commit else 0
     for warp in range(program.warps):
         of_issues, of_requests = program.issues_of(warp), program.requests_of(warp)
@@ -69,10 +69,10 @@ def _queued(program: Program, log: Log) -> Column:
         last = np.searchsorted(done[order], log.issue[of_issues], side="right") - 1
         delays: NDArray[np.int64] = late[of_requests][order]
         found[of_issues] = np.where(last >= 0, delays[np.maximum(last, 0)], 0)
-        found[of_issues.stop - 1] = delays[-1]  # the last issue's drain is behind it
+        found[of_issues.stop - 1] = delays[-1]  # the drain comes after the last issue
     return found
 
 
 def _of_kind(program: Program, kind: Kind) -> NDArray[np.bool_]:
-    """Which requests are of a kind."""
+    """The requests of a kind, as booleans."""
     return np.array([op.kind is kind for op in program.ops])[program.path[program.request_issue]]

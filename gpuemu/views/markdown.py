@@ -1,4 +1,4 @@
-r"""A run, or two side by side, as Markdown for a summary of CI: what was asked, the figures, the lines that cost most.
+r"""A run, or two side by side, as Markdown for a CI summary: conditions, figures, and the most expensive lines.
 
 ### v2_shared_memory on sm_89: 1 of 2 failed
 
@@ -26,7 +26,7 @@ _MARKS = {True: "❌", False: "✅"}
 def as_markdown(
     result: Result, values: Mapping[str, int], verdicts: Sequence[Verdict], paths: Mapping[str, Path]
 ) -> str:
-    """The summary of a run. `values` are its metrics, `paths` say where the source files lie that the code names."""
+    """The summary of a run. `values` are its metrics, and `paths` are the source files that the code names."""
     parts = [f"### {markdown_escaped(f'{result.trace.name} on {result.arch.name}')}{_outcome(verdicts)}"]
     parts += _asked(verdicts)
     figures = [(name, values[name]) for name in FIGURES if name in values]

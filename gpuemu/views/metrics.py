@@ -1,4 +1,4 @@
-"""The numbers of a result by name: what `--fail-on` can test and `gpuemu diff` compares."""
+"""The numbers of a result by name, which `--fail-on` tests and `gpuemu diff` compares."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
 _OPPOSITES = {"<": "at least", "<=": "more than", "==": "not", "!=": "exactly", ">=": "less than", ">": "at most"}
-"""The limit that a figure must keep so that a condition does not hold."""
+"""The limit that a figure keeps if a condition does not hold."""
 
 
 def metrics(data: Mapping[str, Any]) -> dict[str, int]:
-    """Name → number, from the data of a result.
+    """The metrics by name, from the data of a result.
 
-    cycles, warp_instructions, resident_ctas; wavefronts, ideal_wavefronts, excess_wavefronts of all shared
-    accesses and of each row (shared_load_matrix.excess_wavefronts); sectors, excess_sectors of global and local memory
-    and of each row (global_load.sectors); l1.hit_sectors and its like; stall.REASON; bound.RESOURCE; and
-    every profiler counter under its own name.
+    They are cycles, warp_instructions and resident_ctas; wavefronts, ideal_wavefronts and excess_wavefronts of shared
+    memory, and of each row (shared_load_matrix.excess_wavefronts); sectors and excess_sectors of global and local
+    memory, and of each row (global_load.sectors); the fields of l1 (l1.hit_sectors); stall.REASON; bound.RESOURCE; and
+    every counter under the profiler's name.
     """
     rows = data["shared_memory"]
     found = {
@@ -63,10 +63,10 @@ def _identifier(text: str) -> str:
 
 
 def figure_of(values: Mapping[str, int], name: str, where: str, line: int | None = None, field: str = "") -> int:
-    """The metric of that name, which stands at `where`. Raises GpuemuError if there is none."""
+    """The metric of that name. `where` is the place of the name in an error. Raises GpuemuError if there is none."""
     if name in values:
         return values[name]
-    if name.startswith("bound."):  # a resource that is not used is no bound
+    if name.startswith("bound."):  # an unused resource has no bound
         return 0
     close = get_close_matches(name, values, 1)
     hint = f"Did you mean '{close[0]}'?" if close else f"Known names: {', '.join(list(values)[:6])}, ..."
@@ -88,11 +88,11 @@ class Condition:
         self._number = float(number)
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether it holds of these metrics. Raises GpuemuError for a name that they do not have."""
+        """Whether it holds for these metrics. Raises GpuemuError for a name that they lack."""
         return _OPERATORS[self._operator](figure_of(values, self.name, "--fail-on"), self._number)
 
     def verdict(self, values: Mapping[str, int]) -> Verdict:
-        """What became of it. Raises GpuemuError for a name that the metrics do not have."""
+        """The verdict on these metrics. Raises GpuemuError for a name that they lack."""
         holds, found = self.holds(values), values.get(self.name, 0)
         sentence = f"--fail-on {self.text}: {self.name} is {found}"
         return Verdict(f"--fail-on {self.text}", self.name, found, self.limit, holds, sentence)

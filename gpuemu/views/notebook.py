@@ -1,4 +1,4 @@
-"""A run as notebooks show it: the summary's tables."""
+"""A run in a notebook: the tables of the summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu.views.bounds import Bound
 from gpuemu.views.counters import RowCounts
 
 LEAST_SHARE = 0.01
-"""Resources that would take less of the cycles are left out."""
+"""The least share of the cycles at which a resource has a row."""
 
 
 def summary(
@@ -22,7 +22,7 @@ def summary(
     bounds: Sequence[Bound],
     notes: Sequence[str] = (),
 ) -> str:
-    """HTML with the cycles, what is to be said of them, the shared-memory table, stall reasons and bounds."""
+    """HTML with the cycles, the notes, the shared-memory table, stall reasons and bounds."""
     rate = instructions / cycles if cycles else 0.0
     used = [(row, counts) for row, counts in shared_memory.items() if counts.instructions]
     total = sum(stalls.values())

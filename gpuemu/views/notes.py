@@ -1,4 +1,4 @@
-"""What a run leaves out, guesses or takes for something else, in sentences: every output that shows a time has them.
+"""The notes of a run: its omissions, guesses and assumptions, in sentences. Every output with a time has them.
 
 no rule times CCTL (16), ERRBAR (4): their cycles are guesses, and so is what waits for them
 """
@@ -20,7 +20,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint) -> list[str]:
-    """The notes of a run; [] where nothing is left out."""
+    """The notes of a run; [] if it has none."""
     found = guesses(trace.guessed)
     if program.events is None or not len(program.events):
         unknown = np.count_nonzero(np.array([op.kind is Kind.ASYNCHRONOUS for op in program.ops])[program.path])
@@ -33,7 +33,7 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
 
 
 def other_chips(arch: Architecture) -> list[str]:
-    """The note about changed values of chips that the run is not on; [] of none."""
+    """The note about changed values of chips other than the run's; [] without any."""
     changed = [name for name, where in arch.provenance.items() if where.status == "override"]
     idle = [name for name in changed if name.startswith("chips.") and not name.startswith(f"chips.{arch.chip}.")]
     if not idle:
@@ -42,7 +42,7 @@ def other_chips(arch: Architecture) -> list[str]:
 
 
 def queues(trace: Trace) -> list[str]:
-    """The note about CTAs that take work from a queue; [] where none do, or all were executed."""
+    """The note about CTAs that take work from a queue; [] if none do, or if all were executed."""
     if len({warp.cta for warp in trace.warps}) == trace.launch.ctas:
         return []
     for pc, instruction in enumerate(trace.code):
@@ -62,7 +62,7 @@ def queues(trace: Trace) -> list[str]:
 
 
 def guesses(guessed: Mapping[str, int]) -> list[str]:
-    """The note about instructions that no rule times, of how many each mnemonic has; [] of none."""
+    """The note about instructions that no rule times, with their number by mnemonic; [] without any."""
     if not guessed:
         return []
     named = ", ".join(f"{mnemonic} ({count:,})" for mnemonic, count in guessed.items())
@@ -70,14 +70,14 @@ def guesses(guessed: Mapping[str, int]) -> list[str]:
 
 
 def caches(arch: Architecture, touched: Footprint) -> str:
-    """Where the data of a run are taken to lie, in a phrase."""
+    """The memories in which the data of a run are assumed to be, in a phrase."""
     if arch.global_memory.first_touch == "dram":
         return "caches cold"
     return "caches warm" if touched.fits else "all data taken for in L2"
 
 
 def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
-    """The note about data that lie elsewhere than the run takes them to, or come slower; [] of none."""
+    """The note about data that are elsewhere than the run assumes, or come slower; [] without any."""
     if arch.global_memory.first_touch == "dram":
         if not touched.at_least:
             return []

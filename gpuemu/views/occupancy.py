@@ -1,4 +1,4 @@
-"""How full the SM was, and how often its schedulers had a warp to issue."""
+"""The occupancy of the SM, and how often its schedulers had a warp that could issue."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gpuemu.program.stall_reasons import NOT_SELECTED
 
 @dataclass(frozen=True)
 class SchedulerCounts:
-    """All sub-cores together. `cycles`: those in which a sub-core has a warp, added up.
+    """Sums over all sub-cores. `cycles`: the cycles in which a sub-core has a warp.
 
-    `active_warps`, `eligible_warps`: the warps that are there, and that can issue, in each of them, added up; `issued`:
-    cycles in which one does, which are those in which one can.
+    `active_warps` and `eligible_warps`: the warps that live and that can issue, added up over these cycles. `issued`:
+    the cycles in which a warp issues. A scheduler issues whenever a warp is eligible.
     """
 
     cycles: int
@@ -27,15 +27,15 @@ class SchedulerCounts:
     issued: int
 
     def per_cycle(self, count: int) -> float:
-        """A count for each of the cycles."""
+        """A count per cycle."""
         return count / self.cycles if self.cycles else 0.0
 
 
 @dataclass(frozen=True)
 class OccupancyCounts:
-    """Warps on the SM: as many as it has room for, as fit of this launch, and as were there.
+    """Warps on the SM: the SM's maximum, the warps of this launch that fit, and the warps that were there.
 
-    `cycles`: those in which a warp is on the SM; `active_warps`: the warps in each of them, added up.
+    `cycles`: the cycles with a warp on the SM; `active_warps`: the warps, added up over these cycles.
     """
 
     max_warps: int
@@ -60,7 +60,7 @@ class OccupancyCounts:
 
 
 def scheduler_counts(program: Program, log: Log) -> SchedulerCounts:
-    """What the schedulers did."""
+    """The counts of the schedulers."""
     cores = [log.warp_sub_core == core for core in range(int(log.warp_sub_core.max(initial=-1)) + 1)]
     issued = len(program.path)
     return SchedulerCounts(
@@ -72,7 +72,7 @@ def scheduler_counts(program: Program, log: Log) -> SchedulerCounts:
 
 
 def occupancy_counts(program: Program, log: Log, arch: Architecture) -> OccupancyCounts:
-    """How full the SM could be, and was."""
+    """The counts of the SM's occupancy."""
     warps = int(np.diff(program.first_warp).max(initial=0))
     return OccupancyCounts(
         max_warps=arch.sm.max_warps,
@@ -83,7 +83,7 @@ def occupancy_counts(program: Program, log: Log, arch: Architecture) -> Occupanc
 
 
 def _covered(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """How many cycles lie in one of the stretches from start to end, at least."""
+    """The number of cycles that are in at least one of the stretches from start to end."""
     if not len(start):
         return 0
     order = np.argsort(start, kind="stable")

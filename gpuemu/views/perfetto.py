@@ -1,10 +1,10 @@
-"""The timeline as Chrome trace events, which ui.perfetto.dev and chrome://tracing open; a cycle is shown as 1 us.
+"""The timeline as Chrome trace events, which ui.perfetto.dev and chrome://tracing open. A cycle is shown as 1 us.
 
-Each CTA is a process whose threads are its warps: what a warp waits for, and what it issues. The SM is a process, too:
-its threads are the issue slot and the pipes of each sub-core, and the data stage; requests to the load/store unit are
-shown from issue to result, and a counter has the warps that live. Copies, mbarriers and warpgroups of sm_90 are a
-process more for each CTA. An instruction's text stands at its warp, its place everywhere. The same run
-gives the same bytes.
+Each CTA is a process, and its threads are its warps with their waits and their instructions. The SM is another process.
+Its threads are the issue slot and the pipes of each sub-core, and the data stage. Requests to the load/store unit are
+shown from issue to result, and a counter has the number of live warps. Copies, mbarriers and warpgroups of sm_90 are
+one more process for each CTA. Warps show the text of their instructions, and all tracks show the offsets. Two equal
+runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gpuemu.views.tracks import SIGNS, tracks
 
 Event = dict[str, Any]
 SM = 0
-"""The process of the SM; those of CTAs follow."""
+"""The process of the SM. The processes of CTAs follow."""
 _TRACKS_OF_A_SUB_CORE = 100
 _DATA_STAGE = 10_000
 
 
 def as_perfetto(result: Result) -> str:
-    """A whole file."""
+    """The text of the file."""
     heads: dict[str, Any] = {
         "displayTimeUnit": "ns",
         "otherData": {"kernel": result.trace.name, "arch": result.arch.name, "unit": "1 us is 1 cycle"},
@@ -52,7 +52,7 @@ def _events(result: Result) -> Iterator[Event]:
 
 
 def _beside(result: Result) -> Iterator[Event]:
-    """Copies, mbarriers and warpgroups of each CTA, each kind of span on a track of its own."""
+    """The copies, mbarriers and warpgroups of each CTA. Each kind of span has a track of its own."""
     process = result.program.ctas
     for cta in range(result.program.ctas):
         named = False
@@ -79,7 +79,7 @@ def _beside(result: Result) -> Iterator[Event]:
 
 
 def _named(process: int, name: str, track: int | None = None) -> Iterator[Event]:
-    """Names and orders a process, or a thread of it."""
+    """Events that name and order a process, or one of its threads."""
     kind = "process" if track is None else "thread"
     place = {"pid": process} if track is None else {"pid": process, "tid": track}
     yield {"ph": "M", "name": f"{kind}_name", **place, "args": {"name": name}}
@@ -115,7 +115,7 @@ def _warps(result: Result, lines: Timeline) -> Iterator[Event]:
 
 
 def _what(program: Program, lines: Timeline, issue: int, whole: bool = False) -> dict[str, str]:
-    """How an instruction is named, and where it stands; `whole`: its text and its line, once an issue."""
+    """The name and the offset of an instruction. `whole` adds its text and its line, once per issue."""
     instruction = program.code[int(lines.instruction[issue])]
     source = {"line": ":".join(map(str, instruction.own_line))} if instruction.source else {}
     more = {"SASS": str(instruction), **source} if whole else {}
@@ -123,7 +123,7 @@ def _what(program: Program, lines: Timeline, issue: int, whole: bool = False) ->
 
 
 def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
-    """The issue slot of each sub-core and its pipes, as long as an instruction keeps them."""
+    """The issue slot and the pipes of each sub-core, for the cycles in which an instruction occupies them."""
     program, log = result.program, result.log
     pipe, interval = (program.of_ops(name)[program.path] for name in ("pipe", "issue_interval_cycles"))
     sub_core = log.warp_sub_core[lines.warp]
@@ -136,12 +136,12 @@ def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
         for i in of_core.tolist():
             yield _slice(SM, track, int(lines.issue[i]), 1, **_what(program, lines, i))
         for number in np.unique(pipe[of_core]).tolist():
-            if number == 0:  # the load/store unit's own tracks have these
+            if number == 0:  # the load/store unit's tracks have these
                 continue
             yield from _named(SM, f"sub-core {core}, {program.pipes[number]}", track + number)
             free = 0
             for i in of_core[pipe[of_core] == number].tolist():
-                # A pipe that takes the next before its interval is over has several parts: no slice covers another.
+                # A pipe with several parts accepts an instruction before the interval is over. Slices must not overlap.
                 start = max(free, int(lines.issue[i]))
                 free = max(free, int(lines.issue[i]) + int(interval[i]))
                 if free > start:
@@ -149,7 +149,7 @@ def _sub_cores(result: Result, lines: Timeline) -> Iterator[Event]:
 
 
 def _data_stage(result: Result, lines: Timeline) -> Iterator[Event]:
-    """Requests from their first to their last wavefront, on as many tracks as there are at the same time."""
+    """Requests from their first to their last wavefront, on as many tracks as requests overlap."""
     program = result.program
     held = program.accesses.data_stage_cycles[program.access]
     free: list[tuple[int, int]] = []

@@ -1,8 +1,8 @@
-"""What goes on beside the warps on sm_90: copies, phases of mbarriers, products of warpgroups, and who waits for what.
+"""Asynchronous work on sm_90: copies, phases of mbarriers, products of warpgroups, and the waits for them.
 
-A phase of an mbarrier begins where the one before ends, and ends with the last that it lacked: bytes of a copy, or an
-arrival. Rings are mbarriers of one kind that lie side by side: those that count bytes are told `full`, the others
-`empty`. Cycles are those of the log; an arrival is there `mbarrier.arrive_cycles` behind its issue.
+A phase of an mbarrier begins at the end of the previous phase, and ends with the last missing bytes or arrival. A ring
+is a row of adjacent mbarriers of one kind. Rings that count bytes are called `full`, and the others `empty`. Cycles are
+those of the log. An arrival counts `mbarrier.arrive_cycles` after its issue.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gpuemu.program.events import Events
 from gpuemu.program.program import Program
 
 WARPGROUP = 4
-"""Warps of one."""
+"""The warps of a warpgroup."""
 _LOOK_BACK = 64
-"""Instructions before an arrival among which its cause is looked for."""
+"""The instructions before an arrival among which gpuemu looks for its cause."""
 
 
 class Copy(NamedTuple):
-    """A bulk or tensor copy: from its issue until its bytes are there, or have been read; the mbarrier, -1 for none."""
+    """A bulk or tensor copy, from its issue until its bytes have arrived or were read, and its mbarrier or -1."""
 
     issue: int
     start: int
@@ -36,7 +36,7 @@ class Copy(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What an mbarrier gets: when, from which issue, and whether that is a copy's bytes."""
+    """An event at an mbarrier: its cycle, its issue, and whether it is the bytes of a copy."""
 
     cycle: int
     issue: int
@@ -44,7 +44,7 @@ class Arrival(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A wait of a warp for a phase: from its issue until it is over; `phase`: number of the phase, -1 for none yet."""
+    """A warp's wait for a phase, from its issue to its end. `phase` is the number of the phase; -1: not known yet."""
 
     issue: int
     start: int
@@ -54,7 +54,7 @@ class Wait(NamedTuple):
 
 @dataclass
 class Barrier:
-    """An mbarrier of a CTA: arrivals of a phase, and what came of its phases; `over`: when each ended, by what."""
+    """An mbarrier of a CTA: the arrivals of a phase, and its phases. `over`: the end and the last event of each."""
 
     cta: int
     number: int
@@ -66,7 +66,7 @@ class Barrier:
 
 
 class Product(NamedTuple):
-    """Products of a warpgroup between two waits for them: from the first's issue until the last is done."""
+    """Products of a warpgroup between two waits for them, from the first issue until the last product is done."""
 
     warp: int
     start: int
@@ -76,24 +76,24 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Ring:
-    """mbarriers of one kind side by side in a CTA."""
+    """Adjacent mbarriers of one kind in a CTA."""
 
     barriers: tuple[Barrier, ...]
 
     @property
     def name(self) -> str:
-        """`full` where copies bring bytes, `empty` where only threads arrive."""
+        """`full` if copies bring bytes, `empty` if only threads arrive."""
         return "full" if self.barriers[0].bytes else "empty"
 
     @property
     def stages(self) -> int:
-        """How many there are."""
+        """The number of mbarriers."""
         return len(self.barriers)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """All of a run."""
+    """All asynchronous work of a run."""
 
     copies: tuple[Copy, ...]
     barriers: tuple[Barrier, ...]
@@ -116,12 +116,12 @@ class Pipeline:
 
 
 def barriers_of(events: Events, number: int) -> NDArray[np.int64]:
-    """The mbarriers that an event tells."""
+    """The mbarriers that an event is for."""
     return events.barrier[events.first_barrier[number] : events.first_barrier[number + 1]]
 
 
 def pipeline(program: Program, log: Log, arch: Architecture) -> Pipeline:
-    """The pipeline of a run, empty where nothing is asynchronous or the trace knows of no events."""
+    """The pipeline of a run; empty if nothing is asynchronous, or if the trace has no events."""
     copies: list[Copy] = []
     barriers: dict[tuple[int, int], Barrier] = {}
     events = program.events
@@ -161,7 +161,7 @@ def _mnemonics(program: Program, issues: NDArray[np.int64]) -> list[tuple[str, t
 
 
 def _phases(barrier: Barrier, events: Events, number_of: dict[int, int]) -> None:
-    """Find when phases ended, and which each wait waited for."""
+    """Find the end of each phase, and the phase of each wait."""
     barrier.arrived.sort()
     missing, lacking = barrier.arrivals, 0
     for arrival in barrier.arrived:
@@ -175,13 +175,13 @@ def _phases(barrier: Barrier, events: Events, number_of: dict[int, int]) -> None
     ends = np.array([over.cycle for over in barrier.over], np.int64)
     for k, wait in enumerate(barrier.waits):
         done = int(np.searchsorted(ends, wait.start, side="right"))
-        # The phase that is under way at a look has the parity of those that are over.
+        # A wait names its phase by parity: it is the phase in progress, or the one before.
         phase = done if (done - wait.phase) % 2 == 0 else done - 1
         barrier.waits[k] = wait._replace(phase=phase)
 
 
 def _products(program: Program, issue: Cycles, done: Cycles) -> list[Product]:
-    """Of the first warp of each warpgroup the products between two waits."""
+    """The products between two waits, for the first warp of each warpgroup."""
     index = program.of_ops("index")[program.path]
     latency = program.of_ops("latency_cycles")[program.path]
     found = []
@@ -204,7 +204,7 @@ def _products(program: Program, issue: Cycles, done: Cycles) -> list[Product]:
 
 
 class Told(NamedTuple):
-    """A ring in a table: waits of all CTAs and warps, the cycles waited, and how many were ended by what."""
+    """A ring in a table: the waits of all CTAs and warps, their cycles, and the number by the cause of their end."""
 
     ring: str
     stages: int
@@ -218,9 +218,9 @@ class Told(NamedTuple):
 
 
 def table(pipeline: Pipeline, program: Program) -> list[Told]:
-    """Which mbarriers wait for what: a row a ring, those of all CTAs together.
+    """The waits at mbarriers, one row per ring, for all CTAs together.
 
-    A wait for which an arrival is the last counts as `after_products` if its warp had waited for the tensor cores.
+    A wait that an arrival ends counts as `after_products` if the arriving warp had waited for the tensor cores.
     """
     rows: dict[tuple[int, ...], Told] = {}
     for ring in pipeline.rings:
@@ -241,7 +241,7 @@ def table(pipeline: Pipeline, program: Program) -> list[Told]:
 
 
 def _behind_products(program: Program, issue: int) -> bool:
-    """Whether the last thing that a warp waited for before an arrival was products of the tensor cores."""
+    """Whether the last wait of a warp before an arrival was for products of the tensor cores."""
     first = int(np.searchsorted(program.first_issue, issue, side="right") - 1)
     index = program.of_ops("index")[program.path]
     for i in range(issue - 1, max(int(program.first_issue[first]) - 1, issue - _LOOK_BACK), -1):
@@ -254,7 +254,7 @@ def _behind_products(program: Program, issue: int) -> bool:
 
 
 def tensor_core_idle(pipeline: Pipeline) -> tuple[int, int]:
-    """Cycles between the first product and the last in which no warpgroup has one, and those with a full stage then."""
+    """Cycles between the first and the last product without any product, and those of them with a full stage."""
     spans = sorted((p.start, p.stop) for p in pipeline.products)
     if not spans:
         return 0, 0

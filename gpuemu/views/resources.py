@@ -1,10 +1,10 @@
-"""Which value of the architecture file belongs to which resource: the names that the bounds and `gpuemu why` give it.
+"""The resource that each value of the architecture file belongs to, under the names of the bounds and of `gpuemu why`.
 
     of = owner("mio.request_interval_cycles")
     of.resource, of.causes, of.free     # "load/store unit", ("load_store_unit",), LEAST
 
-Where a value set free would gain, a bound of its resource shows by how much at most (`views.bounds`), and one of its
-causes what it gains (`studies.why`). A value without an entry here fails a test.
+If a better value would save cycles, a bound of its resource shows the most that it can save (`views.bounds`), and one
+of its causes shows the saving (`studies.why`). A value without an entry here fails a test.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LEAST, MOST, NO_END = "least", "most", None
-"""What sets a value free: the least, the most that it may be; nothing does, since it says how things are and not how
-many or how fast."""
+"""The direction in which a value is better: the least or the most that it may be. NO_END values describe a structure,
+and neither direction is better."""
 
 LATENCY = "latency of one warp"
-"""What one warp takes alone; with a comma and a stall reason behind it, what it waits for that."""
+"""The cycles of one warp alone. With a comma and a stall reason, the cycles that it waits for that reason."""
 SLOTS = "issue slots"
 PIPES = "pipe"
-"""Stands for the bound of the pipe in question."""
+"""A placeholder for the bound of the value's own pipe."""
 DATA_STAGE, DATA_PORTS = "data stage", "ports"
-"""That of shared memory or L1; where its ports are separate, those for reads and writes."""
+"""The data stage of shared memory or L1. With separate ports, the ports for reads and for writes."""
 PATH = "one warp's accesses"
-"""To shared memory or L1."""
+"""One warp's accesses to shared memory or L1."""
 SENDING = "registers sent to the load/store unit"
 QUEUES = "queues to the load/store unit"
 UNIT = "load/store unit"
@@ -41,11 +41,11 @@ STORES = "path of global stores"
 LAUNCH = "launch"
 PORTS = "ports of the register file"
 RESIDENCY = "residency"
-"""No bound, but the profiler's theoretical occupancy and the resource that limits it."""
+"""The profiler's theoretical occupancy and the resource that limits it. It is no bound."""
 
 
 class Owner(NamedTuple):
-    """The resource that a value belongs to, the causes of `gpuemu why` that set it free, and how it is set free."""
+    """The resource of a value, the causes of `gpuemu why` that improve it, and the direction in which it is better."""
 
     resource: str
     causes: tuple[str, ...]
@@ -96,7 +96,7 @@ _GROUPS = (
         issue.longest_stall_cycles issue.counter_seen_cycles
         mio.lane_register_early_cycles barrier.fence_ways barrier.blocks_after_cycles
         sleep.least_nanoseconds sleep.most_nanoseconds
-        special_function.mma_reach_cycles tensor_core.operands.f16_free_cycles"""),  # who goes first, not how fast
+        special_function.mma_reach_cycles tensor_core.operands.f16_free_cycles"""),  # an order, not a speed
     _Group(RESIDENCY, "occupancy", MOST, """
         sm.max_warps sm.max_ctas sm.registers shared_memory.capacity_bytes shared_memory.max_bytes_per_cta"""),
     _Group(RESIDENCY, "occupancy", NO_END, """
@@ -105,7 +105,7 @@ _GROUPS = (
     _Group(LAUNCH, "launch", LEAST, """
         sm.cta_launch_cycles launch.overhead_cycles launch.warp_interval_cycles launch.cta_interval_cycles
         launch.cta_gap_cycles launch.cold_cycles"""),
-    _Group(SLOTS, "issue_slots", NO_END, "sm.sub_cores"),  # with each come pipes and queues
+    _Group(SLOTS, "issue_slots", NO_END, "sm.sub_cores"),  # each sub-core brings its pipes and queues
     _waits("imc_miss", "stall.imc_miss", "launch.constant_operand_miss_cycles"),
     _waits("short_scoreboard", "stall.short_scoreboard", """
         launch.constant_load_miss_cycles special_function.queue_latency_cycles special_function.beside_mma_cycles
@@ -199,7 +199,7 @@ OWNERS: Mapping[str, Owner] = {
     for group in _GROUPS
     for value in group.values.split()
 }
-"""By dotted name; * stands for a class of operations, a tensor mode or a chip."""
+"""The owners by dotted name. * means a class of operations, a tensor mode or a chip."""
 
 
 def entry_of(value: str) -> str:
@@ -208,10 +208,10 @@ def entry_of(value: str) -> str:
 
 
 def owner(value: str) -> Owner:
-    """What a value of an architecture belongs to. Raises KeyError for a name that is none."""
+    """The owner of a value of an architecture. Raises KeyError for an unknown name."""
     return OWNERS[entry_of(value)]
 
 
 def is_pipe(resource: str) -> bool:
-    """Whether a bound of this name is that of a pipe."""
+    """Whether this is the name of a pipe's bound."""
     return not any(of.resource and of.resource != PIPES and of.resource in resource for of in OWNERS.values())

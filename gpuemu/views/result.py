@@ -1,4 +1,4 @@
-"""The result of a run: what people ask of it, each answer found when it is asked for first."""
+"""The result of a run. Each of its properties is computed when it is first used."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gpuemu.views.sure.glance import about, at_a_glance
 
 @dataclass(frozen=True)
 class WarpResult:
-    """One warp's run; cycles count from the launch of the first CTA. `stalls` add up to end minus start."""
+    """The run of one warp. Cycles count from the launch of the first CTA. `stalls` add up to end minus start."""
 
     cta: int
     warp: int
@@ -64,32 +64,32 @@ class WarpResult:
 
 
 class Causes(Protocol):
-    """What `gpuemu.why` answers, as far as a report shows it."""
+    """The part of `gpuemu.why`'s answer that a report shows."""
 
     def findings(self) -> list[dict[str, Any]]:
-        """What each cause costs, one record for each finding."""
+        """The cost of each cause, one record per finding."""
 
 
 Of = Literal["instructions", "lines", "warps", "issues", "accesses"]
-"""What records may be of."""
+"""The kinds of records."""
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run was like: the program that ran, the log of what happened, and what people want to know of it."""
+    """A run: the program, the engine's log, and the figures that follow from them."""
 
     trace: Trace
     arch: Architecture
     program: Program
     log: Log
     on_the_chip: Callable[[], LaunchEstimate] = field(repr=False, compare=False)
-    """What the launch is on all SMs; found when it is asked for."""
+    """Computes the estimate of the launch on all SMs."""
     again: Again = field(repr=False, compare=False)
-    """The cycles with some values of the hardware replaced."""
+    """Computes the cycles with other values of the hardware."""
     page: Callable[..., str] = field(repr=False, compare=False)
     """Makes the report (`views.report.page.as_html`)."""
     clocks: SavedClocks | None = None
-    """How the second execution of a kernel that reads the clock went; None if there was none."""
+    """The second execution of a kernel that reads the clock; None if there was none."""
 
     def __repr__(self) -> str:
         conflicts = sum(counts.bank_conflicts for counts in self.shared_memory.values())
@@ -118,11 +118,11 @@ class Result:
         self, path: str | os.PathLike[str], *, why: Causes | None = None, sources: Mapping[str, str] | None = None,
         beside: Result | None = None,
     ) -> None:  # fmt: skip
-        """Write the report, one page for a browser that fetches nothing, to a file.
+        """Write the HTML report, one file that fetches nothing.
 
-        `why`: what `gpuemu.why` answered of the same run, for what each cause costs. `sources`: the text of source
-        files, by the names that the code gives them, beside those that the trace keeps. `beside`: another run, whose
-        figures stand beside those of this one. Raises GpuemuError.
+        `why`: the answer of `gpuemu.why` for the same run, which adds the cost of each cause. `sources`: the text of
+        source files by the names in the code, in addition to the text that the trace keeps. `beside`: another run to
+        compare with. Raises GpuemuError.
         """
         texts = {name: source.lines_of(text) for name, text in (sources or {}).items()}
         file = path_text(path, "to_html()", "expected the path of a file")
@@ -130,7 +130,7 @@ class Result:
 
     @cached_property
     def limit(self) -> str:
-        """What limits the launch if that is the chip, and what limits the SM, in words."""
+        """The limit of the launch if the chip limits it, and the limit of the SM, in words."""
         of_sm = answer.limit(self.program, self.cycles, self.bounds, self.stalls)
         whole = self.grid.whole
         if whole is None or whole.limited_by in (ALONE, TOO_FEW):
@@ -139,14 +139,14 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """The limit, with the bank conflicts if they are what limits the SM."""
+        """The limit, with the bank conflicts if they limit the SM."""
         return answer.with_conflicts(self.limit, self.bounds, self.shared_memory)
 
     def records(self, of: Of = "instructions") -> list[dict[str, Any]]:
-        """Flat records, as pandas.DataFrame and polars.DataFrame take them, under the profiler's names.
+        """Flat records under the profiler's names, which pandas.DataFrame and polars.DataFrame accept.
 
-        `of`: "instructions" or "lines", the rows of the source page; "warps"; "issues", a row for each instruction that
-        a warp issued; "accesses", each distinct access to shared memory. Raises GpuemuError for another word.
+        `of`: "instructions" or "lines" for the rows of the source page; "warps"; "issues" for a row per issued
+        instruction; "accesses" for the distinct accesses to shared memory. Raises GpuemuError for another word.
         """
         if of == "warps":
             return [_flat(warp) for warp in self.warps]
@@ -163,17 +163,17 @@ class Result:
 
     @cached_property
     def accesses(self) -> tuple[Pattern, ...]:
-        """Each distinct access to shared memory, by instruction."""
+        """The distinct accesses to shared memory, by instruction."""
         return tuple(shared_patterns(self.trace, self.program, self.arch))
 
     @property
     def cycles(self) -> int:
-        """From the launch to the end of the last warp, which waits for its last store."""
+        """SM Active Cycles: from the launch to the end of the last warp, with its last store."""
         return self.log.cycles
 
     @property
     def printed(self) -> str:
-        """What the kernel's printf printed while its machine code was executed; "" for a trace that was read."""
+        """The text that the kernel printed while gpuemu executed it; "" for a trace from a file."""
         return self.trace.printed
 
     @cached_property
@@ -208,12 +208,12 @@ class Result:
 
     @cached_property
     def l1(self) -> L1Counts:
-        """What L1 had of what loads asked for, and what went beyond."""
+        """The sectors that L1 had, and the sectors from and to memories beyond it."""
         return l1_counts(self.program, self.log)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What the run leaves out, guesses or takes for something else, in sentences."""
+        """The omissions, guesses and assumptions of the run, in sentences."""
         return (*of_clocks(self.trace, self.clocks), *notes(self.trace, self.program, self.arch, self.footprint))
 
     @cached_property
@@ -223,16 +223,16 @@ class Result:
 
     @cached_property
     def footprint(self) -> Footprint:
-        """How much data the launch touches, and what L2 holds."""
+        """The data that the launch touches, and the size of L2."""
         return footprint(self.trace, self.program, self.arch)
 
     @cached_property
     def grid(self) -> GridCounts:
-        """How the launch is dealt out over the chip, and about how long it takes."""
+        """The distribution of the launch over the chip, and its estimated time."""
         return grid_counts(self.trace, self.program, self.arch, self.on_the_chip)
 
     def sure(self, progress: Progress | None = None) -> Sure:
-        """Between what the cycles lie if values of confidence C and D move within their ranges: a run for each end.
+        """The range of the cycles if values of confidence C and D change within their ranges, with a run for each end.
 
         `progress(runs done, runs)` is called now and then.
         """
@@ -240,17 +240,17 @@ class Result:
 
     @cached_property
     def sureness(self) -> str:
-        """How sure the cycles are, in one line and without a run; "" where nothing is worth saying."""
+        """The uncertainty of the cycles, in one line and without a run; "" if it is small."""
         return at_a_glance(self.arch, about(self.arch, self.program, self.stalls, self.bounds, self.cycles))
 
     @cached_property
     def scheduler(self) -> SchedulerCounts:
-        """Active, eligible and issued warps."""
+        """The counts of active, eligible and issued warps."""
         return scheduler_counts(self.program, self.log)
 
     @cached_property
     def occupancy(self) -> OccupancyCounts:
-        """How full the SM could be, and was."""
+        """The theoretical and the achieved occupancy."""
         return occupancy_counts(self.program, self.log, self.arch)
 
     @cached_property
@@ -272,12 +272,12 @@ class Result:
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
-        """For each resource the cycles it alone would take, the tightest first."""
+        """The cycles that each resource alone would need, the tightest bound first."""
         return tuple(bounds(self.program, self.log, self.arch, self._stalls))
 
     @property
     def limited_by(self) -> str:
-        """What limits the whole launch: a resource of the chip, or where one SM does, that with the tightest bound."""
+        """The limit of the whole launch: a resource of the chip, or the SM's resource with the tightest bound."""
         whole = self.grid.whole
         if whole is not None and whole.limited_by != ALONE:
             return whole.limited_by
@@ -294,7 +294,7 @@ class Result:
 
 
 def _flat(warp: WarpResult) -> dict[str, Any]:
-    """Without clock reads, of which each warp has its own number; stalls under the source page's names."""
+    """A warp's record, with stalls under the source page's names, but without clock reads: their number differs."""
     return {
         "CTA": warp.cta,
         "Warp": warp.warp,

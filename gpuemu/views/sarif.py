@@ -1,7 +1,7 @@
-"""A run as SARIF: what costs more than it must at each source line, and what was asked of the run and did not hold.
+"""A run as SARIF: avoidable costs at source lines, and the conditions and figures that failed.
 
-Bank conflicts and uncoalesced accesses are warnings, a condition or a figure that fails is an error at the kernel's
-first line.
+Bank conflicts and uncoalesced accesses are warnings. A condition or figure that fails is an error at the kernel's first
+line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ASKED = "figure"
 
 
 def as_sarif(result: Result, verdicts: Sequence[Verdict], paths: Mapping[str, Path], version: str) -> str:
-    """The file. `paths`: where the source files that the code names lie; `version` is gpuemu's."""
+    """The file. `paths`: the source files that the code names; `version` is gpuemu's."""
     kernel = result.trace.name
     rules = [sarif.rule(rule.name, rule.title, rule.help, "warning") for rule in RULES]
     told = "A condition of --fail-on that holds, or a figure worse than the baseline allows."

@@ -1,7 +1,7 @@
-"""The source page: what each instruction, and each line of the source, did and waited for.
+"""The source page: the counts and the stalls of each instruction and of each source line.
 
-The columns are the profiler's. Stalls go to the instruction that waited, as the profiler's samples do; each is a sum of
-cycles over all warps. An instruction without shared-memory accesses has no number in the columns of them.
+The columns are the profiler's. Stalls count at the instruction that waited, as the profiler's samples do, and are sums
+of cycles over all warps. An instruction without shared-memory accesses has no number in their columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuemu.views.stalls import reasons, stall_reason
 
 
 def stall_columns() -> dict[str, str]:
-    """Each stall reason and its column."""
+    """The column of each stall reason."""
     return {reason: stall_reason(reason).column for reason in reasons()}
 
 
@@ -47,14 +47,14 @@ COLUMNS = {
     "hit_sectors": "L1 Hit Sectors",
     "live_registers": "Live Registers",
 }
-"""Fields of a row and what the profiler calls them; it has none for the sectors of loads that L1 had."""
+"""The fields of a row and their names in the profiler, which has none for the hits of loads in L1."""
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """An instruction or a line of source. `place` is its offset, or file and line; `text` the SASS or the line's own.
+    """An instruction or a source line. `place` is its offset, or its file and line; `text` is its SASS or its source.
 
-    `cycles`: of all warps, from the issue before to this, its own included. `stalls`: those by reason.
+    `cycles`: sum over all warps, from the cycle after the previous issue to this issue. `stalls`: the same by reason.
     """
 
     place: str
@@ -76,28 +76,28 @@ class SourceRow:
 
     @property
     def excess_wavefronts(self) -> int:
-        """Wavefronts beyond the fewest that the widths need: bank conflicts."""
+        """Bank conflicts: wavefronts beyond the minimum that the widths need."""
         return self.wavefronts - self.ideal_wavefronts
 
     @property
     def excess_sectors(self) -> int:
-        """Sectors of global memory beyond those that hold what the lanes asked for."""
+        """Sectors of global memory beyond the fewest that could hold the lanes' data."""
         return self.sectors - self.ideal_sectors
 
     @property
     def conflicts_n_way(self) -> float:
-        """Wavefronts for each that is needed: 1 without conflicts, 0 without shared accesses."""
+        """Wavefronts per ideal wavefront: 1 without conflicts, 0 without shared accesses."""
         return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else 0.0
 
     def as_record(self) -> dict[str, str | int | float]:
-        """Flat, under the profiler's names."""
+        """A flat record under the profiler's names."""
         found: dict[str, str | int | float] = {"Place": self.place, "Control": self.control, "Source": self.text}
         found |= {column: getattr(self, name) for name, column in COLUMNS.items()}
         return found | dict(zip(stall_columns().values(), self.stalls.values(), strict=True))
 
 
 def instructions(program: Program, log: Log) -> list[SourceRow]:
-    """A row for each instruction of the code, in its order."""
+    """A row for each instruction, in the order of the code."""
     count = len(program.code)
     index = program.of_ops("index")[program.path]
     executed = np.bincount(index, minlength=count)
@@ -143,21 +143,21 @@ def short_place(instruction: Instruction) -> str:
 
 
 def waited(program: Program, log: Log) -> dict[str, NDArray[np.int64]]:
-    """For each stall reason the cycles at each instruction, of all warps; without the issues themselves."""
+    """The cycles of all warps at each instruction, by stall reason. The issues themselves do not count."""
     found = np.zeros((len(NAMES), len(program.code)), dtype=np.int64)
     np.add.at(found.T, program.of_ops("index")[program.path], log.waited)
     return dict(zip(NAMES, found, strict=True))
 
 
 def of_accesses(program: Program, name: str) -> NDArray[np.int64]:
-    """A number of the accesses, such as their wavefronts, summed for each instruction."""
+    """A count of the accesses, such as their wavefronts, summed for each instruction."""
     index = program.of_ops("index")[program.path[program.request_issue]]
     of_access = getattr(program.accesses, name)
     return np.bincount(index, of_access[program.access], minlength=len(program.code)).astype(np.int64)
 
 
 def _hits(program: Program, log: Log) -> NDArray[np.int64]:
-    """Of each instruction the sectors that L1 had, of those that it was asked for."""
+    """The sectors that L1 had, by instruction."""
     op = program.path[program.request_issue]
     hits = np.where(asks_l1(program)[op], program.accesses.sectors[program.access] - log.beyond, 0)
     return np.bincount(program.of_ops("index")[op], hits, minlength=len(program.code)).astype(np.int64)
@@ -171,7 +171,7 @@ def _operation(program: Program, index: int) -> Operation | None:
 
 
 def _access(operation: Operation) -> tuple[str, str, int]:
-    """Address space, operation, and bits that a lane moves."""
+    """The address space, the operation, and the bits per lane."""
     if operation.kind not in (Kind.SHARED, Kind.GLOBAL) or not operation.width_bits:
         return "", "", 0
     if operation.row is Row.COPY:
@@ -182,11 +182,11 @@ def _access(operation: Operation) -> tuple[str, str, int]:
 
 
 Texts = Mapping[str, Sequence[str]]
-"""Lines of source files by the names that the code gives them."""
+"""The lines of source files by the names in the code."""
 
 
 def texts_in(trace: Trace) -> dict[str, list[str]]:
-    """The source text that a trace keeps, or that lies beside the .cu which was executed, or comes with gpuemu."""
+    """The source text in a trace, beside the .cu that was executed, or in gpuemu's own traces."""
     places = [Path(trace.file).parent] if trace.file.endswith((".cu", ".cuh")) else []
     if resources.find("traces", trace.file.removeprefix("traces/").removesuffix(resources.SUFFIX)):
         places.append(resources.folder("traces") / "src")
@@ -199,9 +199,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def lines(rows: Sequence[SourceRow], program: Program, texts: Texts) -> list[SourceRow]:
-    """A row for each line of the source, in order of file and line: the sum of its instructions.
+    """A row for each source line, in order of file and line, with the sum of its instructions.
 
-    Code that was inlined counts where it stands, and at the lines that called it.
+    Inlined code counts at its own line and at the lines that called it.
     """
     members: dict[tuple[str, int], list[SourceRow]] = {}
     for row, instruction in zip(rows, program.code, strict=True):

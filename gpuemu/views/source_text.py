@@ -1,10 +1,10 @@
-"""The source page as text and CSV. `gpuemu run v2_shared_memory --page source` prints, among others (cut short here),
+"""The source page as text and CSV. `gpuemu run v2_shared_memory --page source` prints, among other lines,
 
     0160  LDSM.16.M88.4 R12, [R21]     1      22   2.6%  barrier 77%      8     4     4   2.0
 
-How to read it. Cycles are those of all warps from the issue before to this one's, which is what the profiler's samples
-count. The top stall is the reason for most of them. Source lines come first where they are known, each with the sum of
-its instructions. Inlined code counts at its own line and at the line that called it.
+How to read it. Cycles are sums over all warps, from the previous issue to this one, as the profiler's samples count.
+The top stall is the reason for most of them. Known source lines come first, each with the sum of its instructions.
+Inlined code counts at its own line and at the line that called it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gpuemu.views.text import told, wrapped
 
 WIDTH = 100
 _TEXT_WIDTH = 24, 60
-"""Columns of a line's text, at least and at most."""
+"""The least and the most columns of a line's text."""
 _CONTROL = "Control word"
 
 
 def page(result: Result, hottest_first: bool, texts: Texts, columns: int = WIDTH) -> Iterator[Line]:
-    """The lines of the page, each with a style: source lines, where they are known, then instructions.
+    """The lines of the page, each with a style: known source lines, then instructions.
 
-    Where not all columns find room those go first that say least; at most `columns` wide, from 60 on.
+    The lines are at most `columns` wide, which is 60 or more. Without room, the least important columns go first.
     """
     rows = instructions(result.program, result.log)
     total = sum(row.cycles for row in rows)
@@ -36,7 +36,7 @@ def page(result: Result, hottest_first: bool, texts: Texts, columns: int = WIDTH
     yield "plain", ""
     by_line = lines(rows, result.program, texts)
     if by_line:
-        # What libraries have inlined is in the lines that called it, which one's own source has: those come first.
+        # Lines of the kernel's own files come first: they include the library code that is inlined at them.
         by_line = sorted(by_line, key=lambda row: (row.place.rpartition(":")[0] not in texts, -row.cycles))
         yield from _table("Source line, by cycles", [row for row in by_line if row.executed], total, columns)
         yield "plain", ""
@@ -58,7 +58,7 @@ def _table(title: str, rows: Sequence[SourceRow], total: int, columns: int) -> I
 
 
 class _Shown(NamedTuple):
-    """A column of the page and its cells, None for an instruction that has none."""
+    """A column of the page and its cells; None for an instruction without one."""
 
     column: Column
     cell: Callable[[SourceRow], Cell]
@@ -69,7 +69,7 @@ class _Shown(NamedTuple):
 
 
 def _columns(total: int) -> list[_Shown]:
-    """The columns in their order; those that say least have the highest `leaves`."""
+    """The columns in their order. The least important ones have the highest `leaves`."""
     return [
         _Shown(words(_CONTROL, leaves=12), lambda row: row.control),
         _Shown(number("Executed", leaves=7), lambda row: row.executed),
@@ -92,7 +92,7 @@ def _top_stall(row: SourceRow) -> str:
 
 
 def records(result: Result, by_line: bool, texts: Texts) -> list[dict[str, str | int | float]]:
-    """A flat record for each instruction, or line of source, under the profiler's names."""
+    """A flat record for each instruction or source line, under the profiler's names."""
     rows: Sequence[SourceRow] = instructions(result.program, result.log)
     if by_line:
         rows = lines(rows, result.program, texts)
@@ -100,6 +100,6 @@ def records(result: Result, by_line: bool, texts: Texts) -> list[dict[str, str |
 
 
 def as_csv(result: Result, by_line: bool, texts: Texts) -> str:
-    """The same as comma-separated values."""
+    """The records as comma-separated values."""
     names = ["Place", "Control", "Source", *COLUMNS.values(), *stall_columns().values()]
     return Table.of(records(result, by_line, texts), names).csv()

@@ -1,7 +1,7 @@
-"""Where each warp's cycles went, under the profiler's names; they add up to the warp's lifetime.
+"""The cycles of each warp by stall reason, under the profiler's names. They add up to the warp's lifetime.
 
-The engine logs for each issue what it waited for. The issue itself is a cycle, too (selected). `STALLS` has the words
-for each reason, which the terminal, the report, the schema of the results and docs/result.md share.
+The engine logs the waits before each issue. The issue itself is one cycle of its own (selected). `STALLS` has the words
+for each reason. The terminal, the report, the schema of the results and docs/result.md share them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ISSUED = "selected"
 
 
 class StallReason(NamedTuple):
-    """The profiler's title of a stall reason, what a warp waits for, and the column on the profiler's source page."""
+    """The profiler's title of a stall reason, the cause of the wait, and the column on the profiler's source page."""
 
     title: str
     waits_for: str
@@ -27,7 +27,7 @@ class StallReason(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What a warp does in such a cycle."""
+        """The activity of a warp in such a cycle."""
         return f"waits for {self.waits_for}" if self.waits_for else "issues an instruction"
 
 
@@ -60,16 +60,16 @@ def stall_reason(name: str) -> StallReason:
 
 
 CONTENTION = NAMES[MIO_THROTTLE : NOT_SELECTED + 1]
-"""Those in which a warp could have gone, had nothing else been in the way."""
+"""The reasons that other warps cause: the warp itself was ready."""
 
 
 def reasons() -> list[str]:
-    """The profiler's stall reasons (smsp__average_warps_issue_stalled_<reason>) that the model has."""
+    """The stall reasons of the model, by their names in the profiler (smsp__average_warps_issue_stalled_<reason>)."""
     return [ISSUED, *NAMES]
 
 
 def warp_stalls(program: Program, log: Log) -> list[dict[str, int]]:
-    """For each warp, in launch order, the cycles by reason (every reason, 0 where there were none)."""
+    """The cycles by reason for each warp, in launch order. Every reason is there."""
     selected = np.diff(program.first_issue)
     waited = np.add.reduceat(log.waited, program.first_issue[:-1], axis=0, dtype=np.int64)
     return [

@@ -35,11 +35,11 @@
       gpuemu check traces/v2_shared_memory.yaml             races, out-of-bounds accesses
       gpuemu run ... --all                                  lower bounds, all stall reasons, warps
 
-How to read it. First how long the launch takes, then what limits it: the stall reasons that take most of the warps'
-cycles and the accesses that do more work than they need, each with the source line that has most of it. A bank conflict
-is a wavefront beyond the ideal, the fewest that the instructions' widths need. The table of global memory has the
-sectors that the lanes touch beside the fewest that could hold what they ask for. `--all` adds every lower bound, stall
-reason, scheduler and warp (`views.details`).
+How to read it. The duration of the launch comes first, and then its limit: the largest stall reasons, and accesses that
+do more work than necessary, each with the source line that has most of it. A bank conflict is a wavefront beyond the
+ideal, which is the minimum that the instructions' widths need. The table of global memory has the sectors that the
+lanes touch, and the fewest sectors that could hold their data. `--all` adds every lower bound, stall reason, scheduler
+and warp (`views.details`).
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ from gpuemu.views.sure.sure_text import lines as of_sure
 WIDTH = 100
 _INDENT = 2
 _MOST_STALLS, _LEAST_STALL, _LEAST_EXCESS = 3, 0.15, 0.1
-"""The stall reasons beside the verdict, their least share of the warps' cycles; the least share of wasted accesses."""
+"""The most stall reasons after the verdict, their least share of the warps' cycles, the least share of waste."""
 _ROOM_OF_PURPOSE = 38
 _LIMITS = {"CTAs": "blocks per SM", "warps": "warps per SM"}
-"""What limits the occupancy, in the profiler's words where they differ from those of the data."""
+"""The limits of the occupancy whose names in the profiler differ from those in the data."""
 
 
 def report(
     result: Result, columns: int = WIDTH, everything: bool = False, again: str = "", sure: Sure | None = None
 ) -> Iterator[Line]:
-    """The lines of the report, each with a style; at most `columns` wide, from 60 on.
+    """The lines of the report, each with a style, at most `columns` wide, which is 60 or more.
 
-    `everything`: every bound, stall reason and warp. `again`: what follows `gpuemu run` on the command line, for the
-    commands that come next. `sure`: how sure the cycles are.
+    `everything`: every bound, stall reason and warp. `again`: the arguments of this `gpuemu run` for the next commands.
+    `sure`: the uncertainty of the cycles.
     """
     parts = [
         _head(result, columns), _figures(result, columns), _limits(result, columns), _shared_table(result, columns),
@@ -96,7 +96,7 @@ def report(
 
 
 def wrapped(style: Style, text: str, columns: int, indent: int = 0) -> Iterator[Line]:
-    """A sentence in lines."""
+    """A sentence, wrapped into lines."""
     before = " " * indent
     for line in wrap(text, columns, initial_indent=before, subsequent_indent=before):
         yield style, line
@@ -128,7 +128,7 @@ def _limits(result: Result, columns: int) -> Iterator[Line]:
     places = [short_place(instruction) for instruction in code]
 
     def most(of_instruction: NDArray[np.int64]) -> str:
-        """The place with most of something."""
+        """The place with the highest sum."""
         sums: dict[str, int] = {}
         for place, value in zip(places, of_instruction.tolist(), strict=True):
             sums[place] = sums.get(place, 0) + value
@@ -203,7 +203,7 @@ def _occupancy(result: Result, columns: int) -> Iterator[Line]:
 
 
 def _next(columns: int, again: str) -> Iterator[Line]:
-    """The commands that answer what one asks next, where the words of this one are known."""
+    """The next commands, if the arguments of this one are known."""
     if not again:
         return
     what = shlex.split(again)[0]

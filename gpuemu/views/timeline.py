@@ -1,8 +1,8 @@
-"""The life of each instruction that was issued: since when its warp waited for it, and what became of it.
+"""The life of each issued instruction: its warp's wait before it, its issue, and its stages after it.
 
-A warp's cycles before an issue are known by reason and not one by one. They are laid behind each other in the order of
-`stall_reasons.NAMES`: a stall count runs first, what holds up a warp that could go comes last. Only the drain, the last
-reason of all, stands behind the issue.
+The log has the cycles before an issue by reason, but not their order. The timeline puts them in the order of
+`stall_reasons.NAMES`: the stall count first, and reasons that other warps cause last. Only the drain, the last reason,
+comes after the issue.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gpuemu.program.stall_reasons import DRAIN, NAMES
 from gpuemu.views.source import stall_columns
 
 NONE = -1
-"""Stands in a column of cycles for what an instruction does not do."""
+"""The value in a column of cycles for a stage that an instruction does not have."""
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Columns [issues], in the program's order.
 
-    `warp`, `instruction`: numbers in the program. `since`: the first cycle behind the warp's issue before, or its
-    start; `issue`; `waited` [issues, reasons] fills what lies between, but for DRAIN, which follows it. `sent`,
-    `first_pass`, `last_pass`: of a request, when it left its queue, and when its first and last wavefront passed the
-    data stage; those of another warp may pass between them. NONE for others. `done`: when its result was there; that of
-    an instruction without one is its issue.
+    `warp`, `instruction`: numbers in the program. `since`: the cycle after the warp's previous issue, or its start.
+    `issue`: the cycle of the issue. `waited` [issues, reasons]: the cycles between; DRAIN comes after the issue.
+    `sent`, `first_pass`, `last_pass`: the cycles in which a request left its queue, and in which its first and its last
+    wavefront passed the data stage; NONE for other instructions. Wavefronts of other warps may pass in between. `done`:
+    the cycle of the result, or of the issue for an instruction without a result.
     """
 
     warp: Cycles
@@ -73,9 +73,9 @@ def timeline(program: Program, log: Log, arch: Architecture) -> Timeline:
 def records(
     program: Program, log: Log, arch: Architecture, issues: NDArray[np.int64] | None = None
 ) -> list[dict[str, int | str]]:
-    """A flat record for each issue, or for those named: whose, what, since when, and the cycles of its stages.
+    """A flat record for each issue, or for the given ones: its warp, its instruction, and the cycles of its stages.
 
-    `Dispatch`, and the first and last cycle on the data stage, are NONE for instructions that do not go there.
+    `Dispatch`, and the first and last cycle on the data stage, are NONE for instructions without these stages.
     """
     lines = timeline(program, log, arch)
     chosen = np.arange(len(lines.issue)) if issues is None else issues
@@ -103,9 +103,9 @@ def records(
 
 
 def over_time(program: Program, log: Log, edges: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
-    """Cycles of all warps by reason ("selected" among them) between each edge and the next, [edges - 1].
+    """The cycles of all warps by reason, also "selected", between each edge and the next, [edges - 1].
 
-    `edges` are cycles in ascending order; from 0 to the end of the run they give every cycle of every warp.
+    `edges` are cycles in ascending order. From 0 to the end of the run they include every cycle of every warp.
     """
     waited = np.cumsum(log.waited[:, :DRAIN], axis=1, dtype=np.int64)
     ends = log.issue[:, None] - waited[:, -1:] + waited
@@ -116,7 +116,7 @@ def over_time(program: Program, log: Log, edges: NDArray[np.int64]) -> Mapping[s
 
 
 def _spent(starts: Cycles, edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many cycles had gone by at each edge since each start before it, summed."""
+    """The sum, at each edge, of the cycles since each earlier start."""
     ordered = np.sort(starts)
     before = np.searchsorted(ordered, edges)
     total = np.concatenate(([0], np.cumsum(ordered)))[before]

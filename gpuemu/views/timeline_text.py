@@ -5,12 +5,11 @@
     0160 LDSM.16.M88.4 R12, [R21]    bbbbbI..........-DDDDDDDDDDDDDDD------------R
     0170 LDSM.16.MT88.4 R16, [R21..        wwwI..........-------------DDDDDDDDDDDDDD
 
-How to read it. A row begins where the warp's instruction before was issued. Small letters say what the warp waits for
-until it issues this one, at the `I`. Then a memory instruction stands in the queue (`.`), is under way (`-`), passes
-the data stage with its first to its last wavefront (`D`; those of other warps may pass between them), and has its
-result at the `R`; any other is under way until its result is there. Behind a warp's last instruction stands its drain,
-`e`. Where the window is longer than the line is wide, a column stands for several cycles, and shows the rarest of what
-happened in them.
+How to read it. A row begins at the issue of the warp's previous instruction. Small letters are the stall reasons until
+the warp issues this instruction (`I`). Then a memory instruction waits in the queue (`.`), is under way (`-`), passes
+the data stage from its first to its last wavefront (`D`), and has its result (`R`). Wavefronts of other warps may pass
+in between. Another instruction is under way until its result. The drain (`e`) comes after a warp's last instruction. In
+a long window, a column is several cycles, and shows the rarest event in them.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ WIDTH = 80
 SASS_COLUMNS = 26
 TRACK_COLUMNS = 16
 FIRST_INSTRUCTIONS = 64
-"""A window that nobody chose ends behind so many of a warp's instructions."""
+"""The number of a warp's instructions in the default window."""
 MOST_ROWS = 400
 _LETTERS = dict(zip(NAMES, "wslbjntmdocgze", strict=True))
 _OTHER = "u"
-"""A reason that a unit brought."""
+"""The letter for a reason that a unit from outside the package brings."""
 _ISSUED, _RESULT, _DATA, _QUEUED, _WAY = "IRD.-"
 _RARER = f"{_ISSUED}{_RESULT}{_DATA}"
 
 
 @dataclass(frozen=True)
 class Window:
-    """What of a timeline is wanted: warps as "WARP" of the first CTA, "CTA:WARP" or "all"; none is the first.
+    """The part of a timeline to show: warps as "WARP" of the first CTA, "CTA:WARP" or "all"; () is the first warp.
 
-    `start` and `cycles` are chosen so that a warp's first instructions are seen where they are None.
+    Without `start` and `cycles`, the window has the first instructions of each warp.
     """
 
     warps: tuple[str, ...] = ()
@@ -57,7 +56,7 @@ class Window:
 
 
 def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]:
-    """The lines of the page, each with a style; at most `columns` wide, from 60 on."""
+    """The lines of the page, each with a style, at most `columns` wide, which is 60 or more."""
     program, log = result.program, result.log
     lines = timeline(program, log, result.arch)
     yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles"
@@ -86,7 +85,7 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
 
 
 def _beside(result: Result, window: Window, columns: int) -> Iterator[Line]:
-    """Copies, mbarriers and warpgroups in the window of the first warp that is shown."""
+    """The copies, mbarriers and warpgroups in the window of the first warp shown."""
     program, beside = result.program, tracks(result)
     warps = _chosen(program, window)
     if not beside or not warps:
@@ -119,7 +118,7 @@ def _legend(reasons: Sequence[str], columns: int) -> Iterator[Line]:
 
 
 def as_records(result: Result, window: Window) -> list[dict[str, int | str]]:
-    """A record for each issue in the window; without bounds of their own, all issues of the warps chosen."""
+    """A record for each issue of the chosen warps, within `start` and `cycles` if they are given."""
     program, lines = result.program, timeline(result.program, result.log, result.arch)
     start = 0 if window.start is None else window.start
     stop = int(lines.done.max(initial=0)) + 1 if window.cycles is None else start + window.cycles
@@ -128,12 +127,12 @@ def as_records(result: Result, window: Window) -> list[dict[str, int | str]]:
 
 
 def as_csv(result: Result, window: Window) -> str:
-    """The same as comma-separated values."""
+    """The records as comma-separated values."""
     return Table.of(as_records(result, window)).csv()
 
 
 def _chosen(program: Program, window: Window) -> list[int]:
-    """Numbers of warps in the program."""
+    """The numbers of the chosen warps in the program."""
     if "all" in window.warps:
         return list(range(program.warps))
     names = {f"{c}:{w}": n for n, (c, w) in enumerate(zip(program.warp_cta, program.warp_number, strict=True))}
@@ -153,7 +152,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _span(program: Program, lines: Timeline, warp: int, window: Window) -> tuple[int, int]:
-    """The first cycle of the window, and the one behind its last."""
+    """The first cycle of the window, and the cycle after its last."""
     of_warp = program.issues_of(warp)
     start = int(lines.since[of_warp][0]) if window.start is None else window.start
     if window.cycles is not None:
@@ -164,13 +163,13 @@ def _span(program: Program, lines: Timeline, warp: int, window: Window) -> tuple
 
 
 def _behind(lines: Timeline, of_warp: slice) -> NDArray[np.int64]:
-    """The cycle behind each issue of a warp, behind its drain for the last."""
+    """The cycle after each issue of a warp; for the last issue, the cycle after the drain."""
     behind: NDArray[np.int64] = lines.issue[of_warp] + 1 + lines.waited[of_warp, DRAIN]
     return behind
 
 
 def _rows(program: Program, lines: Timeline, warp: int, start: int, stop: int) -> NDArray[np.int64]:
-    """The issues of a warp that show in a window."""
+    """The issues of a warp that a window shows."""
     of_warp = program.issues_of(warp)
     over = np.maximum(lines.done[of_warp] + 1, _behind(lines, of_warp))
     seen = (lines.since[of_warp] < stop) & (over > start)
@@ -185,7 +184,7 @@ def _axis(start: int, each: int, columns: int) -> str:
 
 
 def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
-    """The row of an issue, from the first column of the window on."""
+    """The row of an issue, from the first column of the window."""
     issue, done = int(lines.issue[i]), int(lines.done[i])
     spans = []
     at = int(lines.since[i])
@@ -195,7 +194,7 @@ def _drawn(lines: Timeline, i: int, start: int, stop: int, each: int) -> str:
         at += cycles
     if drained[1]:
         spans.append((issue + 1, issue + 1 + drained[1], _LETTERS[drained[0]]))
-        done = issue  # the end of a warp has no result to show
+        done = issue  # the end of a warp has no result
     sent, first, last = (int(column[i]) for column in (lines.sent, lines.first_pass, lines.last_pass))
     spans.append((issue, done, _WAY))
     if sent != NONE:

@@ -3,8 +3,8 @@
     full 0      CCCCCCCCCC|wwwwCCCCCCC|
     wgmma 4-7              PPPPPP   PPPPP
 
-Each has spans of cycles: `copy` while one to the mbarrier is under way, `wait` while a warp waits there, `over` the
-cycle in which a phase ended, `product` from a group's first product until its last is done.
+Each track has spans of cycles: `copy` while a copy to the mbarrier is under way, `wait` while a warp waits there,
+`over` for the cycle in which a phase ends, and `product` from a group's first product to the end of its last.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gpuemu.views.pipeline import WARPGROUP, Barrier, Ring
 from gpuemu.views.result import Result
 
 SIGNS = {"copy": "C", "wait": "w", "product": "P", "over": "|"}
-"""What a span is drawn with, the last on top."""
+"""The characters of the spans; later ones are drawn on top."""
 
 
 class Span(NamedTuple):
-    """Cycles from `start` up to `stop`, and what they are, in a few words."""
+    """The cycles from `start` up to `stop`, with their kind and a few words about them."""
 
     start: int
     stop: int
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A name, the CTA that it is of, and its spans in order."""
+    """A track: its name, its CTA, and its spans in order."""
 
     name: str
     cta: int
@@ -36,7 +36,7 @@ class Track(NamedTuple):
 
 
 def tracks(result: Result) -> list[Track]:
-    """The tracks of a run, CTA by CTA; none where nothing is asynchronous."""
+    """The tracks of a run, CTA by CTA; none if nothing is asynchronous."""
     pipeline, program = result.pipeline, result.program
     found: list[Track] = []
     numbers: dict[tuple[int, str], int] = {}
@@ -80,7 +80,7 @@ def _spans(result: Result, ring: Ring, barrier: Barrier) -> tuple[Span, ...]:
 
 
 def drawn(track: Track, start: int, stop: int, each: int) -> str:
-    """The track as a row of text for a window, `each` cycles a column."""
+    """The track as a row of text for a window, with `each` cycles per column."""
     row = [" "] * -(-(stop - start) // each)
     for span in sorted(track.spans, key=lambda s: [*SIGNS].index(s.kind)):
         if span.start < stop and span.stop > start:

@@ -1,4 +1,4 @@
-"""What became of one thing that was asked of a run: a condition, a figure of a baseline."""
+"""The verdict on one condition of a run, or on one figure of a baseline."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The report: one page for a browser that holds a whole run and fetches nothing."""
+"""The HTML report: one file with a whole run, which fetches nothing."""

@@ -39,7 +39,7 @@ def causes(result: Result, ranking: Ranking, instructions: Rows) -> list[dict[st
 
 
 def waits(result: Result, instructions: Rows) -> list[dict[str, Any]]:
-    """The stall reasons with most cycles, in the form of causes; without the issues themselves."""
+    """The stall reasons with most cycles, in the form of causes. Issues are no wait."""
     total = max(1, sum(result.stalls.values()))
     waited = sorted(((cycles, reason) for reason, cycles in result.stalls.items() if reason != ISSUED), reverse=True)
     return [

@@ -1,4 +1,4 @@
-"""What the report's page holds as data: the numbers of the result, rows of the source page, accesses, the timeline."""
+"""The data in the report's page: the numbers of the result, the rows of the source page, accesses, the timeline."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gpuemu.views.timeline import over_time, timeline
 from gpuemu.views.tracks import tracks
 
 MOST_PATTERNS = 6
-"""Distinct accesses shown of an instruction, those with most conflicts."""
+"""The most distinct accesses per instruction. Those with most bank conflicts are shown."""
 MOST_ISSUES = 100_000
-"""Issues in the timeline, warp by warp."""
+"""The most issues in the timeline, which has whole warps."""
 MOST_TRACKS = 64
-"""Rows for copies, mbarriers and warpgroups, CTA by CTA."""
+"""The most rows for copies, mbarriers and warpgroups, CTA by CTA."""
 BINS = 240
-"""Intervals of the stalls over time."""
+"""The most intervals of the stall reasons over time."""
 _HEADS = (
     "Address", "Line", "Instruction", "Source", "Control Word", "Warp Stall Cycles", "Top Stall",
     "Instructions Executed", "L1 Wavefronts Shared", "L1 Wavefronts Shared Excessive", "L1 Conflicts Shared N-Way",
@@ -36,7 +36,7 @@ _HEADS = (
 
 
 def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[str, Any]:
-    """Everything that scripts of the page draw, in a fixed order; the same run gives the same data."""
+    """All data that the page's scripts draw, in a fixed order. Two equal runs give equal data."""
     rows = instructions(result.program, result.log)
     return {
         "result": as_data(result, sure),
@@ -58,13 +58,13 @@ def page_data(result: Result, texts: Texts, sure: Sure | None = None) -> dict[st
 
 
 def _row(row: SourceRow) -> dict[str, Any]:
-    """Its record, the stalls there are by their names in the result."""
+    """A row's record, with its stalls by their names in the result."""
     record = {name: value for name, value in row.as_record().items() if name not in stall_columns().values()}
     return record | {"stalls": {reason: cycles for reason, cycles in row.stalls.items() if cycles}}
 
 
 def _lines(rows: Sequence[SourceRow], result: Result, texts: Texts) -> list[dict[str, Any]]:
-    """The rows of the source lines, and all other lines of the files whose text is there."""
+    """The rows of the source lines, and the other lines of files whose text is known."""
     known = {row.place: _row(row) for row in lines(rows, result.program, texts)}
     places = {place for instruction in result.program.code for place in instruction.source}
     found: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ def _banks(result: Result) -> dict[str, Any]:
 
 
 def _pattern(pattern: Pattern) -> dict[str, Any]:
-    """A phase is its lanes, its ideal, and for each wavefront the words with the lanes that each serves."""
+    """A pattern. Each phase has its ideal, and for each wavefront the words and the lanes that it serves."""
     access = pattern.access
     phases = []
     for phase in access.phases:
@@ -123,9 +123,9 @@ def _over_time(result: Result) -> dict[str, Any]:
 
 
 def _timeline(result: Result) -> dict[str, Any]:
-    """For each warp its issues: the instruction, the cycles waited, the reason for most of them, cycles until done.
+    """The issues of each warp: the instruction, the cycles waited, the reason for most of them, the cycles until done.
 
-    `drained`: cycles from its last issue to its end. `whole` is false where not all warps are there.
+    `drained`: cycles from the last issue to the end. `whole` is false if warps are missing.
     """
     program, log = result.program, result.log
     drawn = timeline(program, log, result.arch)

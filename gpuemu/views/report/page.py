@@ -39,7 +39,7 @@ def as_html(
     """The page.
 
     `texts`: lines of source files by the names in the code; without one, the page takes the text that the trace keeps.
-    `ranking`: what each cause costs, as `Answer.findings()` of `gpuemu.why` has it, the most expensive first.
+    `ranking`: the causes from `Answer.findings()` of `gpuemu.why`, the most expensive first.
     `verdicts`: the results of --fail-on and --baseline. `sure`: the range of the cycles, if it was asked for.
     `beside`: another run, or its data, to compare with. Raises MissingToolError without jinja2.
     """

@@ -1,5 +1,5 @@
-"""How sure an answer is: between what its cycles lie if values that nobody is sure of move within their ranges.
+"""The uncertainty of an answer: the range of its cycles if uncertain values change within their ranges.
 
-`touched` says which values a run depended on, `estimate` moves them one at a time, `at_a_glance` tells about how much
-it is without a run, `settling` names what measures a value.
+`touched` finds the values that a run depended on. `estimate` changes them one at a time. `glance` estimates the range
+without a run, and `settling` names the measurement for a value.
 """

@@ -1,8 +1,8 @@
-"""Between what the cycles of a run lie, for what is not known of the architecture.
+"""The range of a run's cycles for uncertain values of the architecture.
 
-Each value of confidence C or D that the run depended on is put at either end of its range (`arch.ranges`), the others
-left as they are, and the trace is replayed. What values do is taken for independent: the squares of what each takes
-away are added up, and so are those of what each adds.
+gpuemu sets each value of confidence C or D that the run depended on to either end of its range (`arch.ranges`), leaves
+the others unchanged, and replays the trace. It assumes that the values are independent: it adds the squares of all
+savings, and the squares of all additional cycles.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gpuemu.views.sure.settling import settled_by
 from gpuemu.views.sure.touched import matters, touched
 
 MODEL_SHARE = 0.05
-"""The error that nine in ten launches stay within on the H200, whose values are known (docs/accuracy.md)."""
+"""The error of nine in ten launches on the H200, whose values are known, is smaller (docs/accuracy.md)."""
 MOST = 5
 Again = Callable[[Mapping[str, Any]], int]
-"""The cycles of a run with some values replaced, by dotted name."""
+"""Computes the cycles of a run with other values, by dotted name."""
 Progress = Callable[[int, int], None]
 
 
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 class Effect:
     """A value, the cycles with it at the low and at the high end of its range, and what measures it.
 
-    An end at which the architecture would contradict itself is the nearest that does not.
+    If the architecture would contradict itself at an end, the nearest valid value replaces it.
     """
 
     range: Range
@@ -40,17 +40,17 @@ class Effect:
     settled_by: str
 
     def apart(self, cycles: int) -> int:
-        """The larger change of the cycles."""
+        """The larger of the two changes of the cycles."""
         return max(abs(self.at_low - cycles), abs(self.at_high - cycles))
 
 
 @dataclass(frozen=True)
 class Sure:
-    """How sure a run's cycles are.
+    """The uncertainty of a run's cycles.
 
-    `low` to `high`: for what is not known of the values; `lowest` to `highest`: with what the model itself may be off,
-    too, in which nine measurements of ten should lie. `effects`: of each value that changes anything, the largest
-    first. `moved`: of how many values.
+    `low` to `high`: the range for uncertain values; `lowest` to `highest`: with the model's own error, which should
+    contain nine of ten measurements. `effects`: the values that change the cycles, the largest change first. `moved`:
+    the number of values that gpuemu changed.
     """
 
     kernel: str
@@ -65,14 +65,14 @@ class Sure:
 
     @property
     def share(self) -> float:
-        """How far the farther end is away, as a share of the cycles."""
+        """The distance to the farther end, as a share of the cycles."""
         return max(self.high - self.cycles, self.cycles - self.low) / max(1, self.cycles)
 
 
 def estimate(
     kernel: str, arch: Architecture, program: Program, cycles: int, again: Again, progress: Progress | None = None
 ) -> Sure:
-    """Move each value and see; `progress(runs done, runs)` is called behind each."""
+    """Change each value and replay the trace. Calls `progress(runs done, runs)` after each run."""
     used = touched(program)
     values = [found for path, found in unsure(arch) if matters(path, used)]
     effects = []
@@ -93,7 +93,7 @@ def estimate(
 
 
 def at_end(again: Again, value: Range, end: float, cycles: int) -> int:
-    """The cycles with the value at that end, or at the nearest to it that the architecture's rules allow."""
+    """The cycles with the value at that end, or at the nearest value that the architecture's rules allow."""
     now = value.value
     while end != now:
         try:

@@ -1,10 +1,10 @@
-"""How sure an answer is, in one line and without a run: by the architecture's provenance, stall reasons and bounds.
+"""The uncertainty of an answer, in one line and without a run, from provenance, stall reasons and bounds.
 
     sm_89: never measured here, about 80% of its values assumed; about ±7% for that, --sure tells more
 
-A stall reason hangs on a few values, whose sum stands for it: what those of confidence C and D may be longer, as a
-share of the sum, times the reason's share of all cycles. So does a resource on its rate. Squares are added up.
-`estimate` runs instead.
+A stall reason depends on the sum of a few values. Its effect is the possible error of those with confidence C and D, as
+a share of the sum, times the reason's share of all cycles. A resource depends on its rate in the same way. gpuemu adds
+up the squares. `estimate` replays the trace instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FAR = {
     "l2": ("global_memory.l2.latency", "global_memory.l2.spread"),
     "dram": ("global_memory.latency", "global_memory.spread"),
 }
-"""The same of long_scoreboard, by who has the data."""
+"""The values of long_scoreboard, by the memory that has the data."""
 _OF_RESOURCES = {
     resources.BANDWIDTH: ("global_memory.bytes_per_cycle",),
     resources.STORES: ("global_memory.store_bytes_per_cycle",),
@@ -44,7 +44,7 @@ _OF_RESOURCES = {
 def about(
     arch: Architecture, program: Program, stalls: Mapping[str, int], bounds: Sequence[Bound], cycles: int
 ) -> float:
-    """By about which share of the cycles values of confidence C and D may move them."""
+    """The estimated share by which values of confidence C and D may change the cycles."""
     total, used = max(1, sum(stalls.values())), touched(program)
     values = {
         ".".join(path): (path, value)
@@ -73,7 +73,7 @@ def about(
 
 
 def at_a_glance(arch: Architecture, share: float) -> str:
-    """The line; "" for an architecture of which something was measured where `share`, of `about`, is little."""
+    """The line; "" if the architecture has measured values and `share`, from `about`, is small."""
     own = [where for name, where in arch.provenance.items() if not name.startswith("chip")]
     if not any(where.status == "measured" for where in own):
         assumed = sum(where.status == "assumed" for where in own) / len(own)

@@ -1,6 +1,6 @@
-"""What settles a value: the measurement of `validation` whose figure hangs on it, by the value's name.
+"""The measurement of `validation` that settles a value, because its figure depends on it, by the value's name.
 
-A name is a kernel of the corpus (`python -m validation measure`), or where a slash is in it a sequence of
+A measurement is a kernel of the corpus (`python -m validation measure`). If its name has a slash, it is a sequence of
 `validation/sequences`.
 """
 
@@ -54,18 +54,18 @@ SETTLED_BY = {
     "launch": "example_v1_w1",
     "sm": "resident_lds128_w1_x2",
 }
-"""By the beginnings of names; the longest counts."""
+"""The measurements by the beginnings of names. The longest beginning counts."""
 
 
 MEASURED_MODES = {
     "m8n8k16.s32.s8", "m16n8k4.f32.tf32", "m16n8k8.f16.f16", "m16n8k8.f32.bf16", "m16n8k8.f32.f16", "m16n8k8.f32.tf32",
     "m16n8k16.f16.f16", "m16n8k16.f32.bf16", "m16n8k16.f32.f16", "m16n8k16.s32.s8", "m16n8k32.s32.s8",
 }  # fmt: skip
-"""Of the tensor core, those with kernels of their own: latency and interval are settled by these alone."""
+"""The tensor core's modes with kernels of their own, which alone settle latency and interval."""
 
 
 def settled_by(name: str) -> str:
-    """The measurement that settles a value; "" where there is none yet."""
+    """The measurement that settles a value; "" if there is none yet."""
     mode, _, what = name.removeprefix(TENSOR).rpartition(".")
     if name.startswith(TENSOR):
         form = "thr_mma_{}_a4_w4" if what == "issue_interval_cycles" else "lat_mma_{}_8"

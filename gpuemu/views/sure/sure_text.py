@@ -1,4 +1,4 @@
-"""How sure an answer is, as text.
+"""The uncertainty of an answer, as text.
 
 How sure: 757 cycles, 717 to 810 for what is not known of sm_89; with the 5% of the model itself 702
 to 822

@@ -1,4 +1,4 @@
-"""Which values of an architecture a run depended on: those of the units that it used."""
+"""The values of an architecture that a run depended on, which are those of the units that it used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def touched(program: Program) -> tuple[tuple[str, ...], ...]:
 
 
 def matters(path: tuple[str, ...], beginnings: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether the value at `path` is among those that `touched` found."""
+    """Whether the value at `path` is among the beginnings that `touched` found."""
     return any(path[: len(beginning)] == beginning for beginning in beginnings)
 
 
