@@ -28,7 +28,7 @@ def summary(
     total = sum(stalls.values())
     parts = [
         paragraph(title, strong=True),
-        paragraph(f"{cycles:,} cycles, {instructions:,} warp instructions, {rate:.2f} a cycle"),
+        paragraph(f"{cycles:,} cycles, {instructions:,} warp instructions, {rate:.2f} per cycle"),
         *map(paragraph, notes),
     ]
     if used:
@@ -37,10 +37,10 @@ def summary(
         parts.append(Table([words("Shared memory"), *map(number, heads)], rows).html())
     ranked = sorted(((name, stalled) for name, stalled in stalls.items() if stalled), key=lambda item: -item[1])
     shares = [(name, stalled, Bar(stalled / total)) for name, stalled in ranked]
-    columns = [words("Reason"), number("Cycles"), words("Of all")]
+    columns = [words("Reason"), number("Cycles"), words("% of all warps")]
     parts.append(Table(columns, shares, title="Stall reasons, cycles of all warps").html())
     tight = [b for b in bounds if b.cycles and b.cycles >= LEAST_SHARE * cycles]
     alone = [(b.resource, b.cycles, Bar(b.cycles / cycles)) for b in tight]
-    columns = [words("Resource"), number("Cycles"), words("Of the run")]
-    parts.append(Table(columns, alone, title="What each resource alone would take").html())
+    columns = [words("Resource"), number("Cycles"), words("% of cycles")]
+    parts.append(Table(columns, alone, title="Lower bound per resource").html())
     return "".join(parts)

@@ -81,7 +81,7 @@ def test_a_result_is_shown_with_its_tables(result):
         ["tensor core", "32", f" {32 / result.cycles:.1%}"],
     ):
         assert any(texts[n : n + len(row)] == row for n in range(len(texts))), row
-    assert f"{result.cycles} cycles, 37 warp instructions, {37 / result.cycles:.2f} a cycle" in result._repr_html_()
+    assert f"{result.cycles} cycles, 37 warp instructions, {37 / result.cycles:.2f} per cycle" in result._repr_html_()
     none = gpuemu.run("v1_global", "sm_89")._repr_html_()
     assert "Shared memory" not in none
 

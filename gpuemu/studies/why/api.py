@@ -128,7 +128,7 @@ class Answer:
         columns = [
             words("Cause"),
             number("Saved"),
-            words("Of the run"),
+            words("% of cycles"),
             *map(words, ("Simulated change", "What to try")),
         ]
         return paragraph(head, strong=True) + told + Table(columns, rows).html()
