@@ -33,8 +33,8 @@ def run(
 
     Without `arch`, gpuemu uses the architecture that the trace's code was compiled for.
 
-    `engine`: "simpy"; "compiled", which is many times faster and needs Numba; or "auto". "auto" uses compiled code if
-    it is ready and the run is long enough. The result is the same.
+    `engine`: "simpy", "compiled" or "auto". Compiled code is many times faster and needs Numba. "auto" uses it if it is
+    ready and the run is long enough. The result is the same.
 
     `observer` is called for every event (`gpuemu.engine.Observer`).
 
@@ -42,8 +42,9 @@ def run(
     The kernel starts with the original contents of the arrays that `trace_kernel` received, and leaves its results in
     them. `Result.clocks` reports the outcome. Without `clocks`, saved clock values are counts of instructions.
 
-    Raises GpuemuError if the trace cannot run there: because a CTA is too large, an operation has no timing, an access
-    is misaligned, warps wait at a barrier forever, or an effect would precede its cause.
+    Raises GpuemuError if the trace cannot run there. A CTA may be too large, an operation may have no timing, an access
+    may be misaligned, or warps may wait at a barrier forever. Some hardware values would let an effect precede its
+    cause.
     """
     hardware = None if arch is None else as_architecture(arch, where="run()")
     loaded = as_trace(trace, None if hardware is None else hardware.name, where="run()")

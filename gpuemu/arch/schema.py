@@ -81,7 +81,7 @@ DistinctMasks = Annotated[
 def whole(about: str, low: int = 1, high: int = 1_000_000, unit: str = "", optional: bool = False) -> Any:
     """A whole number from `low` to `high`; the upper bound catches typing errors.
 
-    A file may omit an `optional` value. It is then None and has no name among the values.
+    A file may omit an `optional` value. An omitted value is None and has no name among the values.
     """
     right = f"expected a whole number from {low} to {high}"
     return Field(

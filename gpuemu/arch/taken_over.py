@@ -1,7 +1,7 @@
 """The values that one architecture file takes over from another one that it extends.
 
-sm_86 extends sm_90. A value measured on sm_90 is only an assumption for sm_86, until somebody gives the value there or
-lists it as `confirmed`, which says that its source holds for both.
+sm_86 extends sm_90. A value measured on sm_90 is only an assumption for sm_86, until that file gives the value or lists
+it as `confirmed`. Confirmed values have a source that is valid for both.
 
     sm_90: latency_cycles: {value: 60, status: measured, source: H200, confidence: B, note: "58 for the first"}
     sm_86: nothing, and so {value: 60, status: assumed, source: H200, confidence: C, note: "sm_90 value taken over"}

@@ -22,11 +22,11 @@ _NO_WORDS = frozenset(("true", "false", "null"))
 class Provenance:
     """The origin of a value.
 
-    `status`: measured (by this project), published, derived (from other values), assumed (from another chip, or a
-    guess; `note` says which), user (a bare value of a file) or override. `source`: keys of the file's `sources`,
-    separated by "; ". `confidence`: A (peer-reviewed or two sources) to D (a guess), or "". `file`, `line`: the place
-    of the value; `line` is None for an override. `range`: the range of its sources; () if they agree, or if the table
-    of `arch.ranges` applies.
+    `status`: measured (by this project), published, derived (from other values), assumed (see `note`), user (a bare
+    value of a file) or override. An assumed value is another chip's, or a guess. `source`: keys of the file's
+    `sources`, separated by semicolons. `confidence`: A (peer-reviewed or two sources) to D (a guess), or "". `file`,
+    `line`: the place of the value, where `line` is None for an override. `range`: the range of its sources, or () if
+    they agree or if the table of `arch.ranges` applies.
     """
 
     status: str

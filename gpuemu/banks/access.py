@@ -183,13 +183,12 @@ def shared_access(
 ) -> SharedAccess:
     """Count the wavefronts of one warp access.
 
-    `op`: a name such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or the full name in machine code; see `parse_op`.
+    `op`: a name such as LDS.128, STS.64, LDSM.4 or ATOMS.ADD, or the full name in machine code, see `parse_op`.
     `lane_byte_addresses`: 32 byte addresses in shared memory, one per lane. The addresses of inactive lanes are
     ignored, and so are those that an LDSM or STSM does not read. `active_mask`: bit i is lane i.
     `global_byte_addresses`: the addresses that the lanes of an LDGSTS read. By default, the lanes read contiguous bytes
     from the start of a line. `where`: the name to print in errors instead of a file. Raises GpuemuError for an unknown
-    op, for a wrong number of addresses, and for an active lane whose address is negative or not a multiple of the
-    width.
+    op, for a wrong number of addresses, and for a negative or misaligned address of an active lane.
     """
     geometry = BankGeometry.of(arch)
     kind, width = parse_op(op, where=(where, None, "op"))

@@ -1,21 +1,20 @@
-"""Asynchronous copies (LDGSTS): count wavefronts and conflicts from the shared *and* global byte addresses of the
-lanes.
+"""Asynchronous copies (LDGSTS): count wavefronts and conflicts from shared *and* global byte addresses of the lanes.
 
 Copies through L1 (.ca) first look up the tags of their lines of global memory. One tag wavefront finds at most one line
 in each bank of tags, in the order of the lines' first lanes. The lanes of a tag wavefront then move group by group,
-like stores of the same width. A lane waits for every earlier lane of its group that reads from the same bank of L1 or
-writes to the same bank of shared memory, even if both want the same word. Each wavefront serves the lanes that wait for
-no other lane. Lanes that only receive zeros form their own groups and read nothing. A lane with more words than there
-are banks needs several wavefronts; see `passes`. A conflict is any wavefront of a group after its first. The profiler's
-per-instruction counters (sm__sass) ignore tags. They count one wavefront for a group, plus the largest number of other
-lanes that any of its lanes meets in its banks.
+like stores of the same width. A lane waits for every earlier lane of its group with the same bank of L1 for reading or
+the same bank of shared memory for writing. Lanes that want the same word also wait. Each wavefront serves the lanes
+that wait for no other lane. Lanes that only receive zeros form their own groups and read nothing. A lane with more
+words than there are banks needs several wavefronts; see `passes`. A conflict is any wavefront of a group after its
+first. The profiler's per-instruction counters (sm__sass) ignore tags. They count one wavefront for a group, plus the
+largest number of other lanes that any of its lanes meets in its banks.
 
 Copies past L1 (.cg) move pieces. If several lanes write the same 16 bytes, the first lane counts. A piece moves sectors
 of one line of global memory to one line of shared memory, each sector once. All sectors of a piece must use the same
-halves, all or none must exchange their halves, and all or none must change between even and odd. The profiler counts
+halves. All or none must exchange their halves, and all or none must change between even and odd. The profiler counts
 these pieces as wavefronts. They have no conflicts, except that lanes that receive zeros have the conflicts of a copy
-through L1. Tags: each pair of a line that is read and a line that is written occupies the tag bank of the first line
-and one of four banks for the second.
+through L1. Tags are occupied by pairs of a line that is read and a line that is written. A pair occupies the tag bank
+of the first line and one of four banks for the second.
 
 Source: hardware counters of one H100 (sm_90) for 1,569 copies in tests/data/h100/copies.csv. All are counted exactly,
 except that the hardware sometimes moves a few sectors less for scattered copies past L1.
@@ -74,8 +73,8 @@ class CopyCounts(NamedTuple):
     for the bytes that the lanes write. `sectors`: sectors requested from L1, or from the unit that sends copies past
     it. `sectors_by_instruction`: sectors as the profiler's source page reports them. `ideal_sectors`: the minimum
     number of sectors that hold the bytes read. `tag_wavefronts`, `tag_accesses`: passes of the tags, and the lines
-    (past L1: pairs of lines) that they look up. `phase`, `turn` [n, 32]: the group of each lane and its turn in that
-    group; a turn is one wavefront, or `passes` wavefronts. Both are -1 for lanes that take no part and for lanes whose
+    (pairs of lines past L1) that they look up. `phase`, `turn` [n, 32]: the group of each lane and its turn in that
+    group. A turn is one wavefront, or `passes` wavefronts. Both are -1 for lanes that take no part and for lanes whose
     bytes another lane writes.
     """
 

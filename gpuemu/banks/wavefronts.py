@@ -1,22 +1,23 @@
 """Shared-memory banks: count groups or phases, and their wavefronts, from the byte addresses of a warp's lanes.
 
-A wavefront is one pass of the data stage. It serves one distinct word of every bank; a word is `bank_width_bytes` wide
-and its bank is `word mod banks`. gpuemu counts a warp instruction group by group:
+A wavefront is one pass of the data stage. A wavefront serves one distinct word of every bank. A word is
+`bank_width_bytes` wide and its bank is `word mod banks`. gpuemu counts a warp instruction group by group:
 
 * Loads and stores: consecutive lanes form groups of 32 lanes up to 32 bits, 16 at 64 bits and 8 at 128 bits. A group
   costs the largest number of distinct words that one bank must serve. Lanes on one word share it.
-* Merging, for loads only: neighboring groups join in pairs if every active lane agrees with its partner at lane XOR 1,
-  or every one with its partner at lane XOR 2. Partners agree if one is inactive or both have the same address. Loads by
-  generic addresses (LD) do not merge: 16 LD.64 of one word have 32 wavefronts and take the time of 32.
+* Merging, for loads only: neighboring groups join in pairs if every active lane agrees with its partner. The partner is
+  the lane XOR 1 for all lanes, or the lane XOR 2 for all lanes. Partners agree if one is inactive or both have the same
+  address. Loads by generic addresses (LD) do not merge: 16 LD.64 of one word have 32 wavefronts and take the time of
+  32.
 * Matrix loads and stores: phase p has 8 row addresses (lanes 8p to 8p+7) of 16 bytes each. Transposition happens after
   the banks and costs nothing here.
-* Atomics: lanes on one word do not share it; each is served by itself. Atomics that count lanes (ATOMS.POPC.INC, which
-  the compiler emits for atomicAdd of 1) do share: kernels that count into one word take no longer than others.
+* Atomics: lanes on one word do not share it. Each is served by itself. The compiler emits ATOMS.POPC.INC, which counts
+  lanes, for atomicAdd of 1. Its lanes do share: kernels that count into one word take no longer than others.
 * Asynchronous copies also depend on the addresses that they read; see `copies`. This module counts a copy that reads
   contiguous bytes from the start of a line. Such a copy counts as a store, except that lanes on the same bytes take
   turns.
 * An access holds the data stage for as many cycles as it has wavefronts, and never for fewer than it has groups. An
-  STS.128 with one active lane has 1 wavefront and takes 4 cycles; three lanes that conflict in one group have 3
+  STS.128 with one active lane has 1 wavefront and takes 4 cycles. Three lanes that conflict in one group have 3
   wavefronts and take 4 cycles.
 
 Source: hardware counters of one H200 (sm_90) for 1,198 access patterns in tests/data/h200/patterns.csv, all counted

@@ -1,7 +1,8 @@
 """Folders and files that are kept between processes. Each is complete, or is deleted and made again.
 
-A folder is made under another name. It gets its own name when it contains a list of its files with a checksum of each.
-Therefore a process that finds the folder finds all of it, and notices any later damage before it uses the folder.
+A folder is made under another name. The folder gets its own name when it contains a list of its files with a checksum
+of each. Therefore a process that finds the folder finds all of it, and notices any later damage before it uses the
+folder.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def kept_file(path: Path) -> bytes | None:
 
 
 def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
-    """Store a content if possible. Of its folder, only the most recently used files stay, up to `most_bytes`."""
+    """Store a content if possible. Only the most recently used files of its folder stay, up to `most_bytes`."""
     try:
         make(path.parent)
         with whole_file(path) as file:

@@ -145,7 +145,7 @@ class CompiledExpression:
     def evaluate(self, values: Mapping[str, Any]) -> Value:
         """Return the value for these variables (integers or int64 arrays), as an int64 array of their common shape.
 
-        Raises GpuemuError if some lane divides by 0, shifts by a negative number or leaves 64 bits; `where` evaluates
+        Raises GpuemuError if some lane divides by 0, shifts by a negative number or leaves 64 bits. `where` evaluates
         both of its sides in every lane.
         """
         scope = {name: np.asarray(values[name], dtype=np.int64) for name in self.names}

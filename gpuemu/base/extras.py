@@ -10,7 +10,7 @@ from gpuemu.base.errors import GpuemuError
 
 
 def install(extra: str) -> str:
-    """Return the command that installs an extra. It needs a clone, because no package index has gpuemu."""
+    """Return the command that installs an extra. The command needs a clone, because no package index has gpuemu."""
     return f'pip install ".[{extra}]" in a clone of gpuemu'
 
 

@@ -72,7 +72,7 @@ def _plain(path: Path, name: str) -> Iterator[bytes]:
 
 
 def _unpacked(path: Path, name: str) -> Iterator[bytes]:
-    """Yield the content of one or more .xz streams in pieces, whatever sizes their headers claim."""
+    """Yield the content of one or more .xz streams in pieces, without trust in the sizes in their headers."""
     right = "expected a whole file as xz writes it"
     decoder: lzma.LZMADecompressor | None = None
     try:

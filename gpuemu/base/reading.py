@@ -1,6 +1,6 @@
 """Read files named by users, up to a size limit, because a link to /dev/zero has no end.
 
-A larger file is refused. Memory is allocated for the bytes that a file has, whatever the limit.
+A larger file is refused. Memory is allocated for the bytes that a file has, not for the limit.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class _TooDeep(Exception):
 class _Loader(_Base):  # type: ignore[misc]
     """Composes nodes, and knows only the plain words that the module's docstring lists.
 
-    It refuses deep nesting while it composes, because the composer recurses on the C stack. It raises _TooDeep with the
-    line.
+    The loader refuses deep nesting while it composes, because the composer recurses on the C stack. Then it raises
+    _TooDeep with the line.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012

@@ -52,7 +52,7 @@ Cell = str | int | float | Bar | None
 class Column:
     """A column: how its cells are written, and which columns are left out first if the table is too wide.
 
-    `form`: the format of its numbers; by default, integers have commas and other numbers one decimal. `unit` follows
+    `form`: the format of its numbers. By default, integers have commas and other numbers one decimal. `unit` follows
     the numbers. `name`: the field in CSV and JSON, by default the head. `leaves`: columns above 0 are left out of text
     that is too narrow, the highest first. `cut`: the minimum and maximum width of words that are cut, not broken.
     `spills`: a cell that is too wide gets its own line above its row. `code`: Markdown and HTML show its words as code.

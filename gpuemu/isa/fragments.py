@@ -1,17 +1,17 @@
 """Fragments: which lane and register of a warp hold which element of a matrix.
 
 mma.sync distributes its matrices over the 32 lanes in groups of four. Let g = lane // 4 and t = lane % 4. Let E be the
-number of elements of A and B in a 32-bit register: 1 of tf32, 2 of f16 or bf16, 4 of s8 or u8. Then element e of
-register r of a lane is
+number of elements in a register of A or B: 1 of tf32, 2 of f16 or bf16, 4 of s8 or u8. Then element e of register r of
+a lane is
 
     A   row g + 8 (r % 2)                  column E t + e + 4 E (r // 2)
     B   row E t + e + 4 E r                column g
     C   row g + 8 (v // 2)                 column 2 t + v % 2               value v = r of f32 and s32,
                                                                             v = 2 r + e of f16
 
-ldmatrix, stmatrix and movmatrix move 8x8 matrices of 16-bit elements: one register per matrix. It holds row lane // 4
-and columns 2 t and 2 t + 1, or, transposed, rows 2 t and 2 t + 1 of column lane // 4. Lane 8 i + r gives the address of
-row r of matrix i.
+ldmatrix, stmatrix and movmatrix move 8x8 matrices of 16-bit elements: one register per matrix. The register holds row
+lane // 4 and columns 2 t and 2 t + 1. If transposed, it holds rows 2 t and 2 t + 1 of column lane // 4. Lane 8 i + r
+gives the address of row r of matrix i.
 
 Source: the sections on mma, ldmatrix and stmatrix of NVIDIA's PTX manual. Every mma layout was run on an H200.
 

@@ -1,11 +1,11 @@
 """The layout of wgmma operands in shared memory: matrix descriptors, core matrices, swizzles.
 
 A descriptor has 64 bits. Bits 0-13 are the address of the first element; bits 16-29 and 32-45 are the leading and the
-stride offset. All three are in units of 16 bytes. Bits 49-51 are a base offset, and bits 62-63 the swizzle (0: none, 1:
-128 bytes, 2: 64, 3: 32). A core matrix is 8 rows of 16 bytes.
+stride offset. All three are in units of 16 bytes. Bits 49-51 are a base offset, and bits 62-63 the swizzle (0 for none,
+1 for 128 bytes, 2 for 64, 3 for 32). A core matrix is 8 rows of 16 bytes.
 
-A swizzle XORs higher bits of an address into lower ones: 128 bytes, bits 7-9 into bits 4-6; 64 bytes, bits 7-8 into
-bits 4-5; 32 bytes, bit 7 into bit 4. TMA and wgmma both use the bits of the address itself.
+A swizzle XORs higher bits of an address into lower ones. It XORs bits 7-9 into bits 4-6 for 128 bytes, bits 7-8 into
+bits 4-5 for 64 bytes, and bit 7 into bit 4 for 32 bytes. TMA and wgmma both use the bits of the address itself.
 """
 
 from __future__ import annotations

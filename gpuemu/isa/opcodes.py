@@ -39,9 +39,9 @@ class Operation:
     `operation`: the key of its timing, which is a class under `operations` of the architecture file, or for a tensor
     instruction a mode under `tensor_core.operations`. `width_bits`: bits that one lane moves. `matrices`: N of an LDSM
     or STSM xN. `warpgroup_columns`: N of a warpgroup instruction of 64 x N, whose mode is that of eight columns.
-    `store`, `atomic`: what it does to memory. `cached`: whether the SM's own L1 may answer a load. `local`: whether
-    each thread has its own memory. `has_events`: whether it copies blocks, or changes or tests an mbarrier. `unit`: the
-    name of its own unit, which times it after a pipe of the same name.
+    `store`, `atomic`: its effect on memory. `cached`: whether the SM's own L1 may answer a load. `local`: whether each
+    thread has its own memory. `has_events`: whether it copies blocks, or changes or tests an mbarrier. `unit`: the name
+    of its own unit, which times it after a pipe of the same name.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ _OF_SHARED_MEMORY = (
     "U8", "S8", "U16", "S16", "64", "128",
 )  # fmt: skip
 _BEYOND_THE_SM = ("GPU", "SYS", "MMIO", "CLUSTER")
-"""Modifiers of loads that must see what other SMs wrote (ld.global.cg, ld.volatile): L1 cannot answer them."""
+"""Modifiers of loads that must see data of other SMs (ld.global.cg, ld.volatile), so that L1 cannot answer them."""
 _BITS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 
 

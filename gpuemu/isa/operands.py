@@ -146,7 +146,7 @@ def _sum(text: str) -> Sum:
 
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
-    """Parse an operand: `-|R4.reuse|` is R4, negative and absolute; `!P0` is P0, negated."""
+    """Parse an operand: `-|R4.reuse|` is R4, negative and absolute, and `!P0` is P0, negated."""
     decorated = _DECORATED.match(text.strip())
     assert decorated is not None  # the pattern matches every text
     negated, negative, inverted, absolute = map(bool, decorated.groups()[:4])
@@ -178,7 +178,7 @@ def parse_operand(text: str) -> Operand:
 
 
 def immediate32(text: str, double: bool = False, floating: bool = False) -> np.uint32 | None:
-    """Return the 32 bits of an immediate: `0x10`, `-0x1`, `7`, `1.5`, `+INF`, `-QNAN`; None for other text.
+    """Return the 32 bits of an immediate such as `0x10`, `-0x1`, `7`, `1.5`, `+INF` or `-QNAN`; None for other text.
 
     A decimal point or an exponent makes it a float. For a float, `double` requests the high word of its 64 bits. With
     `floating` or `double`, a decimal number without point or exponent is a float, too: FADD's 1 is 1.0.

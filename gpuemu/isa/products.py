@@ -1,7 +1,7 @@
 """Matrix products: the mode that gives an instruction's duration, and the registers of its fragments.
 
-The number of registers of a fragment is its bits divided by the bits of a register in 32 lanes: four for A of m16n8k16
-with 16-bit elements.
+The number of registers of a fragment is its bits divided by the bits of a register in 32 lanes. A of m16n8k16 with
+16-bit elements has four.
 """
 
 from __future__ import annotations

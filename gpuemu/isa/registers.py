@@ -164,8 +164,8 @@ def mma_registers(opcode: str, operands: tuple[str, ...]) -> tuple[tuple[int, ..
 def sent_registers(opcode: str, operands: tuple[str, ...]) -> tuple[int, ...]:
     """Return the general registers that a memory or special-function instruction sends, in the order of sending.
 
-    Measured on an H200 by the banks of the FFMAs that wait for them: data precedes the address, and an address sends
-    its upper half first. SHFL sends the value, the mask, then the lane.
+    Data precedes the address, and an address sends its upper half first. SHFL sends the value, the mask, then the lane.
+    Source: an H200, measured by the banks of the FFMAs that wait for the registers.
     """
     slots = source_registers(opcode, operands)
     registers = list(zip(operands[len(operands) - len(slots) :], slots, strict=True))

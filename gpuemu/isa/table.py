@@ -3,8 +3,8 @@
 A line of the table lists similar mnemonics, and has these columns:
 
 **Unit and class.** How the engine treats the instruction (`opcodes.Kind`), and the key of its timing in the
-architecture file, which also names its pipe. A modifier may select another class: `imad WIDE=imad_wide`. `tensor` and
-`warpgroup` instructions have the timing of their shape.
+architecture file. The file also names its pipe. A modifier may select another class: `imad WIDE=imad_wide`. `tensor`
+and `warpgroup` instructions have the timing of their shape.
 
 **Operands.** The destinations, `<-`, then the width of each source. The last width holds for all further sources, and
 `<- 1` may be omitted. `p` is an optional predicate, `r` a register, `m` the mask of all predicates. The width of a
@@ -18,8 +18,8 @@ source, or of a destination after `r`, is a number of 32-bit words:
 
 An address (in brackets) has one register, or two with .64.
 
-**Numbers.** How the instruction interprets its sources: `whole` numbers, `float`, bits that it copies unchanged
-(`moved`), the type in the modifiers of an atomic (`typed`), or - for none of these.
+**Numbers.** How the instruction interprets its sources: as `whole` numbers, as `float`, as bits to copy (`moved`), or
+by the modifiers of an atomic (`typed`). A - means none of these.
 
 **Notes.** `guessed`: no rule times it, so it takes the time of another instruction, and every output that shows a time
 names it. `load`, `store`, `atomic`, `matrix`, `local`: its effect on memory. `bulk`: a unit of its own performs the

@@ -49,7 +49,7 @@ class LaunchPlan(Protocol):
     def sample(self, environment: Environment, others: Trace) -> GridSample | None:
         """Return the facts about the grid beyond the timed CTAs; `others` is the trace of the further CTAs.
 
-        It is None if the timed CTAs are the whole grid.
+        The result is None if the timed CTAs are the whole grid.
         """
 
 

@@ -54,8 +54,8 @@ def execute_launch(
     Without a plan, all CTAs are recorded. `clock`: the values of clock reads in a second execution, which
     `gpuemu.run(..., clocks=True)` requests. The first execution counts instructions instead.
 
-    Raises GpuemuError for arguments that do not fit, for an unknown instruction, for an integer argument if the
-    parameter may be a float, and for any fault of the kernel. A fault has its instruction, warp, lane and source line.
+    Raises GpuemuError for unfit arguments, for an unknown instruction, and for any fault of the kernel. An integer for
+    a parameter that may be a float is also unfit. A fault has its instruction, warp, lane and source line.
     """
     prepared = prepare(config)
     planned = plan.begin(prepared.launch, prepared.sms, prepared.resident) if plan and config.ctas is None else None

@@ -32,7 +32,8 @@ class LaunchConfig:
     `code`: path of a .cu, .ptx or .cubin, the bytes of a cubin, or a Cubin. `kernel` may be None if there is only one.
     `grid` and `cluster` count CTAs, and `block` counts threads. `cluster` is for kernels that do not fix their own size
     (cudaLaunchAttributeClusterDimension). `args` are in the kernel's order. NumPy arrays are device buffers, updated in
-    place; ints and floats get the parameter's type; NumPy and ctypes scalars have their own; a tuple is a structure.
+    place. Python ints and floats get the parameter's type, while NumPy and ctypes scalars have their own. A tuple is a
+    structure.
 
     `arch` is the hardware with its chip and caches; a name such as "sm_90a" only selects the target of a .cu. `options`
     are passed to the compiler of a .cu.

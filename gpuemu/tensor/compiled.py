@@ -101,10 +101,9 @@ def _sums(x: Any, x_exponents: Any, y: Any, y_exponents: Any, block: int, kept: 
     cache=True, error_model="numpy",
 )  # type: ignore[untyped-decorator]  # fmt: skip
 def float_product(a: Any, b: Any, c: Any, rows: Any, forms: Any, kept: int, products: int, d: Any) -> None:
-    """Compute D = A x B + C of registers [registers, 32 x warps]. D is float32, one per element of C; NaN is
-    0x7FFFFFFF.
+    """Compute D = A x B + C of registers [registers, 32 x warps]. D is float32, one per element of C. NaN: 0x7FFFFFFF.
 
-    `rows`: the rows of B for a sparse A, see `gpuemu.tensor.sums`; otherwise empty. `forms`: the types of A, B and C,
+    `rows`: the rows of B for a sparse A (see `gpuemu.tensor.sums`), otherwise empty. `forms`: the types of A, B and C,
     see `mma._forms`. `products`: number of products that are summed at once.
     """
     each, pairs = 32 // forms[0, 0], 32 // forms[2, 0]

@@ -2,12 +2,12 @@
 
 An f16, bf16 or tf32 result comes from blocks of `products_per_block_16_bit` products (or `_tf32`) and one addend C:
 
-1. Products are exact. The exponent of a product is the sum of its factors' exponents, whatever the product of the
-   significands. A subnormal has the exponent of the smallest normal number, and a zero has none.
+1. Products are exact. The exponent of a product is the sum of its factors' exponents, even if the product of the
+   significands is 2 or more. A subnormal has the exponent of the smallest normal number, and a zero has none.
 2. All addends of a block are written with `kept_fraction_bits` fraction bits below the largest exponent among them.
    Lower bits of each addend are cut off toward zero.
-3. The sum of these integers is exact. It is cut toward zero to f32, or rounded to nearest even to f16. A value that is
-   too large becomes infinity. A zero result is always +0.
+3. The sum of these integers is exact. The sum is cut toward zero to f32, or rounded to nearest even to f16. A value
+   that is too large becomes infinity. A zero result is always +0.
 4. The result of a block is the addend C of the next; the first block has the first products of K.
 5. NaN, 0 x infinity and infinity - infinity give 0x7FFFFFFF or 0x7FFF, infinities pass through. The low 13 bits of a
    tf32 operand are not read: 0x7F800001 is infinity.
@@ -62,7 +62,7 @@ class HasTensorCore(Protocol):
 def mma(arch: HasTensorCore, mode: str, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.uint32]:
     """Compute D = A x B + C of one mma.sync, bit for bit, from registers to registers.
 
-    `mode`: shape.accumulator.input, such as m16n8k16.f32.f16; see `mma_mode`. `a`, `b`, `c`: the warp's registers as
+    `mode`: shape.accumulator.input, such as m16n8k16.f32.f16, see `mma_mode`. `a`, `b`, `c`: the warp's registers as
     32-bit integers, [registers, 32 lanes], or [..., registers, 32] for several warps. The number of registers is that
     of the mode's fragment: 4, 2 and 4 for m16n8k16.f32.f16, and 2 for C with f16 accumulators. Returns D, in the shape
     of C. Raises GpuemuError for an unknown mode and for operands with a wrong shape or type.
@@ -99,7 +99,7 @@ def mma_registers(
 ) -> Registers:
     """Compute `mma` for validated operands: uint32 [..., registers, 32] with equal leading shapes.
 
-    `rows`: for a sparse A, the row of B that each of its elements belongs to: [warps, 16, columns of A].
+    `rows` [warps, 16, columns of A]: for a sparse A, the row of B that each of its elements belongs to.
     """
     chosen = mma_mode(mode) if isinstance(mode, str) else mode
     warps = math.prod(c.shape[:-2])
@@ -152,9 +152,9 @@ def _compiled(
 def _forms(*kinds: str) -> npt.NDArray[np.int64]:
     """Return a row per type for the compiled code.
 
-    Its fields are: the bits; the mask of the exponent and fraction bits that are read; the shift that moves them to
-    float32's position; the first shifted number that is not finite; infinity; the exponent's bias; and the position of
-    the sign.
+    A row has the bits, the mask of the exponent and fraction bits that are read, and the shift that moves them to
+    float32's position. Then follow the first shifted number that is not finite, infinity, the exponent's bias, and the
+    position of the sign.
     """
     found = []
     for form in (FORMATS[kind] for kind in kinds):

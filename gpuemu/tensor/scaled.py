@@ -1,10 +1,9 @@
-"""Products with block scales: D = (A x its scales) (B x its scales) + C, for every element of D of many warps at once.
+"""Products with block scales: D = (A x its scales) (B x its scales) + C, for many warps at once.
 
 The stored columns of A are divided into as many equal parts as a row has scales, and so are the rows of B. The sums
 follow `gpuemu.tensor.mma`, with all of K in one block and two differences:
 
-* For 8-bit floats, and narrower floats that occupy a byte each, an exponent is the sum of the exponents of a product
-  and both its scales.
+* For 8-bit floats, and narrower floats that occupy a byte each, an exponent includes those of both scales.
 * For packed 4-bit floats, sixteen products are added exactly and multiplied by their scales. Such a group is one
   addend; its exponent is that of the two scales alone, and `kept_fraction_bits_4_bit` bits are kept below the largest
   exponent.

@@ -13,8 +13,8 @@ def sparse_rows(metadata: Registers, k: int, group: int, selector: int, integer:
     """Return the row of B that each element of a sparse A belongs to: [warps, 16, elements of A].
 
     `metadata`: a register [warps, 32]. `k`: the rows of B. `group`: rows of B that share metadata. A group of 4 rows
-    has two elements of A with 2 bits of metadata each; a group of 2 (tf32) has one element with 4 bits; a group of 8
-    (4-bit integers) has two pairs of elements. `selector`: selects which threads of each four lanes hold the metadata,
+    has two elements of A with 2 bits of metadata each. A group of 2 (tf32) has one element with 4 bits, and a group of
+    8 (4-bit integers) two pairs of elements. `selector`: selects which threads of each four lanes hold the metadata,
     for their row and the row 8 below it. For floats, each thread has both rows, the upper row in its lower half, and
     successive threads hold successive parts of K. For integers, even threads have the upper row and odd threads the
     lower one.

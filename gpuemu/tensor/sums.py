@@ -67,7 +67,7 @@ def chosen_rows(b: Any, rows: Index) -> Any:
 
 
 def block_sum(kept: int, accumulator: str, left: Numbers, right: Numbers, addend: Numbers) -> UintArray:
-    """Sum one block: left [k, warps, 16, 1], right [k, warps, 1 or 16, 8], addend [warps, 16, 8]; return bits."""
+    """Sum a block and return bits: left [k, warps, 16, 1], right [k, warps, 1 or 16, 8], addend [warps, 16, 8]."""
     top = np.maximum((left.exponents + right.exponents).max(axis=0), addend.exponents)
     if (top > HIGHEST).any():
         finite = block_sum(kept, accumulator, left.finite(), right.finite(), addend.finite())
@@ -115,7 +115,7 @@ def _with_specials(form: Format, finite: UintArray, left: Numbers, right: Number
 def integer_product(
     a: npt.NDArray[Any], b: npt.NDArray[Any], c: UintArray, saturates: bool, rows: Index | None = None
 ) -> UintArray:
-    """Compute D = A x B + C of integers of up to 8 bits, with C and D of 32 bits; sums wrap or saturate.
+    """Compute D = A x B + C of integers of up to 8 bits, where C and D have 32 bits and wrap or saturate.
 
     Float64 holds the sums exactly.
     """

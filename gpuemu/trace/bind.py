@@ -1,7 +1,7 @@
 """Convert the form that people write to a dense trace: walk the paths, evaluate the addresses, and separate the warps.
 
-This module checks everything that pydantic cannot: offsets that are not in the code, memory instructions without
-addresses, warps that have two entries or none, and addresses outside the CTA's shared memory.
+This module makes the checks that pydantic cannot. They find wrong offsets, memory instructions without addresses, warps
+with two entries or none, and addresses outside the CTA's shared memory.
 """
 
 from __future__ import annotations

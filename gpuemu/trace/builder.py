@@ -45,7 +45,7 @@ FILE = "<builder>"
 
 @dataclass
 class _Block:
-    """Part of a path: offsets and blocks, executed `times` times by the warps in `warps` (None: all)."""
+    """Part of a path: offsets and blocks, executed `times` times by the warps in `warps` (all if None)."""
 
     times: int = 1
     warps: frozenset[int] | None = None

@@ -180,8 +180,8 @@ def _distinct(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64] | None]:
     """Return (rows, addresses, masks, sources) with each row once, in the order of first use; inactive lanes are at 0.
 
-    The masks [rows, 5] have the lanes that are active, that access shared memory, that access local memory, that
-    receive zeros, and that access another CTA's shared memory.
+    The five masks of a row mark lanes that are active, access shared memory, access local memory, receive zeros, and
+    access another CTA's shared memory.
     """
     used, at = np.unique(rows, return_inverse=True)
     active = trace.active[used]

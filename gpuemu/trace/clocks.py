@@ -23,5 +23,5 @@ class ClockValues:
     clock_mhz: int
 
     def nanoseconds(self, cycles: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return %globaltimer at these cycles, rounded down. It is 0 at the launch."""
+        """Return %globaltimer at these cycles, rounded down. The timer is 0 at the launch."""
         return np.asarray(cycles * np.uint64(_NANOSECONDS) // np.uint64(self.clock_mhz))

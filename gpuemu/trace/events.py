@@ -8,12 +8,12 @@ An event of an mbarrier (SYNCS, ARRIVES) has its byte address in shared memory, 
 arrive, the `bytes` that it expects or receives, and the `parity` of the phase to wait for. `count1` mbarriers are
 `pitch1` bytes apart.
 
-An event of a bulk or tensor copy has the mbarrier that it signals, its `bytes`, their start in `shared` memory, and
-their place in global memory. That place is lines of `line` bytes, the first at `global`. `count1` lines are `pitch1`
-bytes apart, `count2` such planes `pitch2` bytes apart, and so on, limited to the inside of the array. Only a tensor
-copy has `swizzle` and `map`, the address of its tensor map.
+An event of a bulk or tensor copy has the mbarrier that it signals, its `bytes`, and their start in `shared` memory. In
+global memory, they are lines of `line` bytes, the first at `global`. `count1` lines are `pitch1` bytes apart, `count2`
+such planes `pitch2` bytes apart, and so on, limited to the inside of the array. Only a tensor copy has `swizzle` and
+`map`, the address of its tensor map.
 
-An event in a cluster has the effects of the same operation in other CTAs on an mbarrier of this CTA: `other_arrivals`
+An event in a cluster also has the effects of other CTAs' same operation on an mbarrier of this CTA: `other_arrivals`
 and `other_bytes` at `other_barrier`. A replay of one CTA assumes that the others execute in step with it.
 
 An event of a NANOSLEEP has the `nanoseconds` that its warp requests, or -1 if the predicate of every lane is false.

@@ -82,7 +82,7 @@ def as_trace(trace: Trace | str | os.PathLike[str], arch: str | None, *, where: 
 
 
 class TraceFile:
-    """A trace that was read and checked. It can be bound to numbers of its layout, also several times.
+    """A trace that was read and checked. Such a trace can be bound to numbers of its layout, also several times.
 
     `folder` is the folder of the file, in which its side file is looked up. Raises GpuemuError with the problems.
     """

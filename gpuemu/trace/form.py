@@ -20,10 +20,10 @@ if it names none. `path` lists the executed instructions as ranges of byte offse
 `path`, the warps execute the whole code once.
 
 `addresses` gives the lane byte addresses of each memory instruction, by its offset. An entry is an expression in
-`lane`, `warp`, `cta`, `i` (the number of earlier executions by this warp) and the names under `layout`, or a list of 32
-numbers. If not all lanes are active, it is `{lanes: ..., active: ...}`, where `active` is a mask or an expression that
-is not 0 in active lanes. `{each: [...]}` has one of these for every execution. Lanes beyond the CTA's last thread are
-never active.
+`lane`, `warp`, `cta`, `i` and the names under `layout`, or a list of 32 numbers. `i` is the number of earlier
+executions by this warp. If not all lanes are active, it is `{lanes: ..., active: ...}`, where `active` is a mask or an
+expression that is not 0 in active lanes. `{each: [...]}` has one of these for every execution. Lanes beyond the CTA's
+last thread are never active.
 
 LD, ST and ATOM have generic addresses. `{lanes: ..., space: shared}` names their memory, which is otherwise global. If
 lanes access different memories, `space: {shared: MASK, local: MASK}` has a mask for each. For LDGSTS, `space: zeros` or
@@ -34,7 +34,7 @@ start of a line.
 `events` describes the effects of block copies and mbarrier operations in the same way (see `events`). An execution
 without an entry had no effect.
 
-`source` has the file and line of instructions, `source_text` the text of these files, and `threads` the number of
+`source` has the file and line of instructions, and `source_text` the text of these files. `threads` has the number of
 threads that executed each instruction (see `lines`).
 
 The bytes of shared memory under `launch` may also be expressions in the names under `layout`, such as the size of a

@@ -11,7 +11,7 @@ A list has the innermost place first, then the calls that inlined it. Files are 
 `source_text` has the text of these files, if it was requested.
 
 `threads` has, by offset, the number of threads that executed an instruction, summed over all executions: `threads:
-{0x0120: 48}`. It lists only instructions that some threads of the executing warps skipped.
+{0x0120: 48}`. Only instructions that some threads of the executing warps skipped are listed.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 A line has a hexadecimal byte offset, the control word in brackets, a guard and the instruction. Without an offset, the
 instruction is 16 bytes after the previous one. Code without control words omits the brackets. From left to right, a
-control word has: B with the dependence counters to wait for; R with the counter released when the sources are read; W
-with the counter released when the results are written; Y if another warp goes first; S with the stall count.
+control word has five parts. B lists the dependence counters to wait for. R has the counter released when the sources
+are read, and W the one released when the results are written. Y lets another warp go first, and S is the stall count.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Instruction:
 
     `line`: its line in the file that messages name. `source`: the files and lines of the source code that it comes
     from, the innermost first, then the calls that inlined it. `threads`: the number of threads that executed it, summed
-    over all executions; None if all threads of the executing warps did.
+    over all executions, or None if all threads of the executing warps did.
     """
 
     offset: int
@@ -180,8 +180,8 @@ class WarpTrace:
 
     `path`: int32 [executed], indices into the trace's code in the order of execution. `rows`: int32 [memory
     instructions executed], the row of each in the trace's `addresses`, in order. `events`: int32 [asynchronous
-    instructions executed], the row of each in the trace's `events`, or -1 for one without an effect; None if the trace
-    has none.
+    instructions executed], the row of each in the trace's `events`, or -1 for one without an effect. The array is None
+    if the trace has none.
     """
 
     cta: int
@@ -195,10 +195,10 @@ class WarpTrace:
 class GridSample:
     """Facts about a launch beyond the CTAs that are timed.
 
-    `followers`: CTAs of `others` that follow on the timed SM; the rest are spread over the grid. `heaviest`: if CTAs
-    are unequal, some that share an SM and their followers, all executed. `first`: for each load from global memory, the
-    byte address of the first access in each CTA, from CTA 0 on, as far as it was examined; -1 if a CTA did not execute
-    it. `buffers`: first byte and length of each buffer.
+    `followers`: CTAs of `others` that follow on the timed SM, while the rest are spread over the grid. `heaviest`: if
+    CTAs are unequal, some that share an SM and their followers, all executed. `first`: for each load from global
+    memory, the byte address of the first access in each examined CTA, from CTA 0 on. The address is -1 if a CTA did not
+    execute the load. `buffers`: first byte and length of each buffer.
     """
 
     others: Trace
@@ -220,7 +220,7 @@ class Trace:
 
     `arch` names the architecture that the code was compiled for. `addresses`: int64 [rows, 32] lane byte addresses.
     `active`: bool [rows, 32] lanes that took part. Warps with equal accesses share rows. `spaces`: uint8 [rows, 32],
-    for generic addresses the memory of each lane, as a number of SPACES; None if all are global. For an asynchronous
+    for generic addresses the memory of each lane, as a number of SPACES, or None if all are global. For an asynchronous
     copy, ZEROS marks lanes that read nothing and receive zeros. Shared addresses count from the CTA's first byte and
     local addresses from the lane's, as in instructions that name their memory.
     """
@@ -249,7 +249,7 @@ class Trace:
     sources: NDArray[np.int64] | None = None
     """The global addresses that each lane of an asynchronous copy reads, [rows, 32].
 
-    It is -1 in rows of other instructions and where they are unknown, and None if all are unknown.
+    Rows of other instructions and unknown addresses are -1. The array is None if all are unknown.
     """
     events: NDArray[np.int64] | None = None
     """The effects of bulk copies and mbarrier operations, [events, trace.events.FIELDS]; None if unknown."""
@@ -262,7 +262,7 @@ class Trace:
     again: ExecuteAgain | None = field(default=None, repr=False, compare=False)
     """Executes the kernel again with a replay's clock values.
 
-    It exists only for a kernel that has read the clock, and a pickled trace lacks it.
+    Only kernels that have read the clock have it, and a pickled trace lacks it.
     """
     without_clock: tuple[int, ...] = field(default=(), compare=False)
     """CTAs that read the clock in such a second execution although the replay has no values for them. They read 0."""

@@ -77,7 +77,7 @@ def _sum(first: str, second: str) -> str:
 
 @dataclass(frozen=True)
 class Swizzled:
-    """Shared addresses that are those of `plain` [rows, 32] after a swizzle; `shared`: bool [rows]."""
+    """Shared addresses that are those of `plain` [rows, 32] after a swizzle. `shared` [rows] marks their rows."""
 
     trace: Trace
     layout: Mapping[str, int]

@@ -1,8 +1,8 @@
 """Convert a recorded trace to the form that people read, and to a side file for content that nobody would read.
 
 Paths become ranges and repetitions. Addresses become expressions if they follow a rule, otherwise lists. A trace whose
-lists would exceed `MOST_NUMBERS` numbers keeps its warps in a binary file next to the YAML (see `bulk`), which the YAML
-names under `bulk`.
+lists would exceed `MOST_NUMBERS` numbers keeps its warps in a binary file next to the YAML (see `bulk`). The YAML names
+that file under `bulk`.
 """
 
 from __future__ import annotations

@@ -91,6 +91,6 @@ def shared_bytes_taken(trace: Trace, arch: Architecture) -> int:
 
 
 def carveout(bytes_wanted: int, arch: Architecture) -> int:
-    """Return the smallest carveout, in bytes, for as many CTAs as fit, whatever the size of the grid."""
+    """Return the smallest carveout, in bytes, for as many CTAs as fit, even if the grid has fewer."""
     enough = [size for size in arch.shared_memory.carveouts_bytes if size >= bytes_wanted]
     return min(enough, default=bytes_wanted)

@@ -5,9 +5,9 @@
     kernel.registers_per_thread, kernel.parameters, kernel.constant_sections[3].variables
 
 A kernel NAME has its code in `.text.NAME`, its attributes in `.nv.info.NAME`, its static shared memory as the size of
-`.nv.shared.NAME`, its own constants in `.nv.constantN.NAME`. Compilers use the constant banks as follows: 0 for the
-launch and the parameters, 2 for jump tables and literals, 3 for `__constant__` variables, and 4 for the addresses of
-`__device__` variables, which are in `.nv.global.init` and `.nv.global`.
+`.nv.shared.NAME`, its own constants in `.nv.constantN.NAME`. Compilers use constant bank 0 for the launch and the
+parameters, and bank 2 for jump tables and literals. Bank 3 has `__constant__` variables, and bank 4 the addresses of
+`__device__` variables. The `__device__` variables are in `.nv.global.init` and `.nv.global`.
 """
 
 from __future__ import annotations

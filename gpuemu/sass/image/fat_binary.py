@@ -26,9 +26,9 @@ _CONTAINER = struct.Struct("<4sHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 """The header of an entry.
 
-Its fields are: kind; version; bytes of this header; bytes of the content as stored; bytes of the compressed content;
-position of the options; minor and major version of the content's format; architecture; position and length of a name;
-flags; zero; bytes of the decompressed content.
+The fields are kind, version, bytes of this header, bytes of the content as stored, bytes of the compressed content, and
+position of the options. Then follow minor and major version of the content's format, architecture, position and length
+of a name, flags, zero, and bytes of the decompressed content.
 """
 _OPTIONS = struct.Struct("<II")
 """Position and length of the options for ptxas."""
@@ -42,8 +42,7 @@ class FatEntry:
     """The code of a program for one architecture.
 
     `capability`: the compute capability that it is for, such as (9, 0). `suffix`: "a" for code that runs only on that
-    one (sm_90a), "f" for code that also runs on later ones of the same family (sm_100f), otherwise "". `options`: the
-    options for ptxas.
+    one (sm_90a), "f" for code that runs on its whole family (sm_100f), otherwise "". `options`: the options for ptxas.
     """
 
     kind: Literal["ptx", "cubin"]

@@ -1,9 +1,10 @@
 """The types of a kernel's parameters. An integer argument for a float parameter would pass wrong bits.
 
-A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two sources say more. The PTX that
-compilers keep beside line information (`.nv_debug_ptx_txt`: nvcc and NVRTC with -lineinfo or -G, Triton always)
-declares each as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has the C++
-types (`_Z5scalePfif`: float*, int, float). If neither helps, `gpuemu.sass.machine.parameter_uses` examines the code.
+A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two sources say more. Compilers keep
+PTX beside line information (`.nv_debug_ptx_txt`): nvcc and NVRTC with -lineinfo or -G, and Triton always. The PTX
+declares each parameter as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has
+the C++ types (`_Z5scalePfif`: float*, int, float). If neither helps, `gpuemu.sass.machine.parameter_uses` examines the
+code.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
   `[R2.U32+UR4]` is R2 zero-extended plus that pair; the number is sign-extended.
 - `desc[UR4]` selects the cache policy and address checks; it does not change the address.
 
-In nearly all code, lanes differ only in the low word of one register, because the high word and uniform registers have
-the same value in all lanes. Therefore the pattern of the addresses is that of one register, and everything else is part
-of the base.
+In nearly all code, lanes differ only in the low word of one register. The high word and uniform registers have the same
+value in all lanes. Therefore the pattern of the addresses is that of one register, and everything else is part of the
+base.
 """
 
 from __future__ import annotations

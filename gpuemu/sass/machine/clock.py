@@ -20,7 +20,7 @@ class _Reads:
     """The reads of a CTA that was replayed. `times`: Recorder.times of the CTA.
 
     `table`: [warps, reads], with the last value repeated. `known`: [warps], the number of reads with values. `beyond`:
-    [warps], the CTA's instructions just before the warp's first read without a value; -1 until then.
+    [warps], the CTA's instructions just before the warp's first read without a value, or -1 until then.
     """
 
     times: Times
@@ -36,8 +36,8 @@ class ReplayedClock:
     CTA in the first execution.
 
     A CTA that was not replayed reads 0. If it then executes more instructions than the first time, it waits for the
-    clock. Therefore the clock advances by 1 with each further instruction, so that the wait ends. The same applies to a
-    warp that reads the clock more often than in the replay.
+    clock. Therefore the clock advances by 1 with each further instruction, so that the wait ends. This also applies to
+    a warp that reads the clock more often than in the replay.
     """
 
     def __init__(self, values: ClockValues, reads: NDArray[np.bool_], instructions: Mapping[int, int]):
@@ -53,7 +53,7 @@ class ReplayedClock:
         self._executed: Callable[[], int] = int
 
     def attach(self, cta: int, warps: int, times: Times, executed: Callable[[], int]) -> None:
-        """Start or resume a CTA. `times`: see Recorder; `executed` returns its warp instructions so far."""
+        """Start or resume a CTA. `times` is as in Recorder, and `executed` returns its warp instructions so far."""
         self._cta, self._warps, self._executed = cta, warps, executed
         if cta in self._begun or cta not in self._replayed:
             return

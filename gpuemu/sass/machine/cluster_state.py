@@ -19,7 +19,7 @@ class ClusterWait(Exception):
 class Incoming(NamedTuple):
     """The effect of a warp of another CTA on an mbarrier.
 
-    `steps` identify the operation: the instruction and the number of its earlier executions, and the same for the
+    `steps` identify the operation by the instruction and the number of its earlier executions. They also identify the
     warp's previous event, in case the CTA itself has no such operation. `barrier`, `arrivals` and `bytes`: the
     mbarrier's byte, and the arrivals and bytes delivered.
     """

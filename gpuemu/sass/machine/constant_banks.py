@@ -34,8 +34,8 @@ _ALL_BANKS_BYTES = 128
 class _Words:
     """Offsets of the driver's words in bank 0; None if code of the architecture does not read the word.
 
-    `in_front`: bytes by which code of sm_120 moves the offsets of the later words, those of the launch and its cluster,
-    for each CTA of a cluster (`CS2R SR_CgaSize`, `IMAD -0xa0`): a launch has one.
+    `in_front`: bytes per CTA of a cluster by which code of sm_120 moves the offsets of the words of the launch and its
+    cluster (`CS2R SR_CgaSize`, `IMAD -0xa0`). A launch has one CTA per cluster.
     """
 
     least: int
@@ -98,7 +98,7 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
     """Return the bytes of a CTA's shared memory, the address of the first, and the range that the system wrote.
 
     That range is empty, unless the code asks where cooperative groups may keep the barriers of groups of several warps.
-    They are in memory that the system reserves. It precedes the CTA's own memory with clusters, and otherwise follows
+    They are in memory that the system reserves. That memory precedes the CTA's own with clusters, and otherwise follows
     it.
     """
     words = _words(function)

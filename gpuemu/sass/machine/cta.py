@@ -368,8 +368,8 @@ class CtaExecutor(ControlFlow):
         """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
 
         They do so only if other lanes can continue. Therefore a loop around a look, or a look that sleeps, is in the
-        record once, whatever the order of execution. If all lanes of the CTA have looked in vain, all look once more,
-        to make sure that nothing ends the wait.
+        record once, independent of the order of execution. If all lanes of the CTA have looked in vain, all look once
+        more, to make sure that nothing ends the wait.
         """
         here, cluster = self._effective(group, pc), self.environment.memory.cluster
         if (len(self._groups) == 1 and cluster is None) or not any_lane(here):

@@ -33,9 +33,9 @@ class CtaBarriers:
         votes: NDArray[np.bool_] | None,
         all_of: bool = False,
     ) -> None:
-        """`lanes` arrive, and continue at `pc` (None: they do not wait); `expected` threads, None for all live ones.
+        """`lanes` arrive, and continue at `pc` (do not wait if None). `expected` threads, None for all live ones.
 
-        `votes` are combined; `all_of`: the result is true only if all votes are.
+        `votes` are combined. With `all_of`, the result is true only if all votes are.
         """
         self._expected[barrier] = expected
         self._arrived[barrier] = self._arrived.get(barrier, 0) + int(np.count_nonzero(lanes))
@@ -49,7 +49,7 @@ class CtaBarriers:
     def opened(self, alive: int) -> list[tuple[int, int, NDArray[np.bool_], tuple[int, bool] | None]]:
         """Return (barrier, pc, lanes, outcome) of every complete barrier, with `alive` live lanes.
 
-        `outcome`: the number of true votes, and whether all were true (for AND) or any; None without votes.
+        `outcome`: the number of true votes, and whether all were true (for AND) or any, or None without votes.
         """
         found = []
         for barrier, arrived in list(self._arrived.items()):

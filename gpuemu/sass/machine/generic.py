@@ -18,7 +18,7 @@ from gpuemu.trace.model import CLUSTER, GLOBAL, LOCAL, SHARED
 
 
 class GenericSpace(Space):
-    """Generic addresses, uint64: the shared and the local window select these memories; all others are global."""
+    """Generic addresses, uint64. The shared and the local window select these memories, and all others are global."""
 
     def __init__(self, site: Site, size: int, purpose: Purpose):
         super().__init__(site, size, purpose)

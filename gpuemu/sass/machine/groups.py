@@ -28,8 +28,8 @@ class Group:
 
     `mask`: the lanes, None for every lane of the CTA. `pc`: index of their next instruction. `who`: the recorder's
     number of their set of warps. `polls`: how often they have signaled that they wait. `gives_way`: whether others go
-    first. `bits` and `absent` belong to Convergence: for each lane, the lanes of its warp in the group, and the live
-    ones outside it (None if there are none) as of a number of exits.
+    first. `bits` and `absent` belong to Convergence. For each lane, `bits` are the lanes of its warp in the group.
+    `absent` are the live ones outside it (None if there are none), as of a number of exits.
     """
 
     pc: int

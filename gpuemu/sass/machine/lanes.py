@@ -1,8 +1,8 @@
 """The registers of a whole CTA: every register is one NumPy array over all its lanes.
 
 Lane number = 32 x warp + lane of the warp, in x-fastest thread order. Uniform registers and predicates are also stored
-once per lane (the 32 copies of a warp are equal), so that every instruction is the same kind of array operation. The
-last register of each file is constant: RZ and URZ read 0, PT and UPT read true.
+once per lane, as 32 equal copies, so that every instruction is the same kind of array operation. The last register of
+each file is constant: RZ and URZ read 0, PT and UPT read true.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lanes:
     """Register files [register, lane] of `warps` warps.
 
     `exists` marks lanes of a partial last warp, and `thread` is each lane's number in its CTA. `noise`: the seed of the
-    random bits that all but the constant registers hold in a new CTA; None for zeros.
+    random bits that all but the constant registers hold in a new CTA, or None for zeros.
     """
 
     def __init__(self, threads: int, noise: int | None = None):

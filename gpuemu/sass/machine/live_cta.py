@@ -18,8 +18,8 @@ class Cta:
     """A CTA that has begun.
 
     `number`: its number in the grid. `recorder`, `keep`: its recorder, and whether it records the CTA. `left`: warp
-    instructions, out of `budget`, until the CTA is considered endless. A CTA that is set aside also has the looks that
-    its groups wait for, the repetitions of these looks in the record, and its own state.
+    instructions, out of `budget`, until the CTA is considered endless. A CTA that is set aside also has its state, the
+    looks that its groups wait for, and the repetitions of these looks in the record.
     """
 
     number: int

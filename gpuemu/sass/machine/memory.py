@@ -4,8 +4,8 @@ Generic addresses (LD, ST, ATOM, QSPC) reach all three. The two windows below se
 lane's own local memory; everything else is global. Compiled code finds the windows as follows:
 - sm_75 to sm_89: the 64 bits at c[0x0][0x18] are SHARED_WINDOW. Code extracts the shared address from the low 24 bits
   of a generic one, so these bits of the window's start must be 0.
-- sm_90: SR_SWINHI is SHARED_WINDOW >> 32. It is placed above a 32-bit shared address, so the window's low 32 bits must
-  be 0.
+- sm_90: SR_SWINHI is SHARED_WINDOW >> 32. Code places it above a 32-bit shared address, so the window's low 32 bits
+  must be 0.
 - All: the 64 bits at c[0x0][0x20] are LOCAL_WINDOW. c[0x0][0x28] is the initial stack pointer, the bytes of local
   memory of a lane, because the stack grows down to 0. Addresses from CONSTANT_WINDOW on are constants.
 """
@@ -106,8 +106,8 @@ class Memory:
 
     `shared_base` is the shared address of the CTA's first byte of shared memory (0x400 on sm_90, whose first bytes the
     driver reserves). Local memory is zero in a new CTA. Shared memory counts as unwritten, or with `zero_shared` as
-    zero, and so do the bytes in `system_wrote`. `noise`: the seed of the random bits in unwritten shared memory; None
-    for zeros.
+    zero, and so do the bytes in `system_wrote`. `noise`: the seed of the random bits in unwritten shared memory, or
+    None for zeros.
     """
 
     def __init__(
@@ -191,8 +191,9 @@ class Memory:
     def add_buffer(self, name: str, array: NDArray[Any], fixed: bool = False) -> int:
         """Give an array a device address, and return it. The kernel's stores modify the array itself.
 
-        Addresses depend only on the sizes of the buffers added before. Those that are not `fixed` are further apart by
-        the memory's `spread`, in alignments. Raises GpuemuError for an array that the kernel could not write in place.
+        Addresses depend only on the sizes of the buffers added before. Buffers that are not `fixed` are further apart
+        by the memory's `spread`, in alignments. Raises GpuemuError for an array that the kernel could not write in
+        place.
         """
         if not isinstance(array, np.ndarray):
             raise _refused(name, f"a {type(array).__name__}", "expected a NumPy array")

@@ -2,8 +2,8 @@
 
 A `Site` is one instruction of the code bound to the lanes of a CTA. Its methods convert operand texts of the
 disassembler (`-R4.reuse`, `|R7|`, `~UR5`, `!P0`, `0x3f800000`, `c[0x0][0x160]`, `1.5`, `R2.H0_H0`) to getters and
-setters once, and each step of the execution only calls these. Getters return an array over the lanes or one NumPy
-scalar; callers must never write to it.
+setters once. Each step of the execution only calls these. Getters return an array over the lanes or one NumPy scalar;
+callers must never write to it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How machine code uses a parameter of unknown type: integer or floating-point arithmetic.
 
-A parameter is a word of constant bank 0. From each read, its value is followed along all paths, through instructions
-that move or rearrange bits (MOV, SEL, PRMT, shifts, masks), to instructions that must interpret it as a number. One use
-as a float makes it a float: code inspects the bits of floats with integer instructions (square roots do), but hardly
-ever uses an integer as the bits of a float. A value that is only stored may be either.
+A parameter is a word of constant bank 0. From each read, its value is followed along all paths to instructions that
+must interpret it as a number. The paths include instructions that move or rearrange bits (MOV, SEL, PRMT, shifts,
+masks). One use as a float makes it a float. Code does inspect the bits of floats with integer instructions (square
+roots do), but hardly ever uses an integer as the bits of a float. A value that is only stored may be either.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The relative addresses of an access's lanes, computed once and remembered.
 
 An instruction repeats its pattern again and again: in the next iteration of its loop, in the next CTA, at another base.
-A `Pattern` holds the distances of the lanes' addresses from the first lane's, and everything that follows from them:
-their range, their units of memory, and the lanes that share a unit. A `Place` is a pattern at an address. A few scalar
-comparisons show whether all of it is aligned and inside a buffer.
+A `Pattern` holds the distances of the lanes' addresses from the first lane's. From them it derives their range, their
+units of memory, and the lanes that share a unit. A `Place` is a pattern at an address. A few scalar comparisons show
+whether all of it is aligned and inside a buffer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Queues(NamedTuple):
     """Lanes that share a unit, ordered by their numbers: a queue for each unit.
 
     `order`: indices of the pattern, sorted by unit. For each of these, `queue` is the number of its queue, and `rank`
-    the number of lanes before it there. `heads`: the start of each queue in `order`; `first`: the first lane of each;
-    `longest`: the maximum length of a queue.
+    the number of lanes before it there. `heads` is the start of each queue in `order`, `first` the first lane of each,
+    and `longest` the maximum length of a queue.
     """
 
     order: Indices

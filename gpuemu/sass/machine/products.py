@@ -22,8 +22,8 @@ def product_step(
 ) -> Step:  # fmt: skip
     """Return a step that computes D = multiply(A, B, C) in the warps of a mask; RZ is a matrix of zeros.
 
-    `counts`: registers of A, B, and C or D. `sides`: whether the text has .ROW for A and .COL for B; None if that is
-    optional. `behind`: registers of the operands after C, which `multiply` also receives; the last may be uniform. A
+    `counts`: registers of A, B, and C or D. `sides`: whether the text has .ROW for A and .COL for B, or None if that is
+    optional. `behind`: registers of the operands after C, which `multiply` also receives. The last may be uniform. A
     sparse product has one more operand, the selector of its metadata. `upper`: A, C and D have eight rows. They are
     multiplied as the upper half of 16 rows, which are the first registers of twice as many.
     """

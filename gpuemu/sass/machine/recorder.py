@@ -84,7 +84,7 @@ class Recorder:
         """Return (steps, masks, sets, guarded): the executed instructions and lanes of each step.
 
         `steps`: the instruction of each step, as an index of the code. `sets` and `guarded`: the lanes that reached it,
-        and those whose guard was true, as rows of `masks` [sets, warps], which have a bit for each lane.
+        and those whose guard was true, as rows of `masks`. `masks` [sets, warps] has a bit for each lane.
         """
         steps, sets = np.array(self.steps, dtype=np.int32), np.frombuffer(self.sets, dtype=np.int32)
         for number, written in self._instead_of.items():

@@ -1,4 +1,4 @@
-"""Tensor maps: descriptions of arrays for copies (PTX: cp.async.bulk.tensor, in SASS UTMALDG and UTMASTG).
+"""Tensor maps: descriptions of arrays for copies (cp.async.bulk.tensor in PTX, UTMALDG and UTMASTG in SASS).
 
 A map is 128 bytes, which the driver's cuTensorMapEncodeTiled fills in for a launch. `TensorMap` does the same in
 gpuemu: pass one as a kernel's `const __grid_constant__ CUtensorMap` argument. The meaning of the bytes was derived from
@@ -111,9 +111,9 @@ class TensorMap:
     The array may be a view with gaps between rows, such as every second row. Its last axis must be contiguous, and the
     strides of the others must be multiples of 16 bytes. `box`: elements that a copy takes along each axis, in the
     array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type by its name in
-    cuTensorMapEncodeTiled, see TYPES; by default the array's own (bf16 is stored in uint16). `fill`: 0 or "nan", the
-    value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. Raises GpuemuError for
-    an array that no tensor map can describe.
+    cuTensorMapEncodeTiled, see TYPES. The default is the array's own (bf16 is stored in uint16). `fill`: 0 or "nan",
+    the value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. Raises GpuemuError
+    for an array that no tensor map can describe.
     """
 
     def __init__(

@@ -31,7 +31,8 @@ class Turns:
     """The CTAs of a launch. `at_once`: the number resident on the chip, and `residency` names them.
 
     `instructions` receives the warp instructions of each CTA that has ended. `ahead` executes the first CTAs of a line
-    at once, if possible. It removes them from the line, and returns those that have ended and one that has only begun.
+    at once, if possible. The function removes them from the line, and returns those that have ended and one that has
+    only begun.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Turns:
         return any(look.place is not None and polls.memory_at(look) != look.memory for look in cta.waits_for)
 
     def _patient(self, hopeful: bool) -> Cta | None:
-        """Return the CTA with the fewest looks among those whose loops might end alone; `hopeful`: consider all."""
+        """Return the CTA with the fewest looks among those whose loops might end alone. `hopeful` considers all."""
         counting = [
             cta
             for cta in self._waiting

@@ -1,8 +1,8 @@
 """Find instructions that may poll memory until another thread writes it, and the condition that their loops wait for.
 
 A poll is called a look. Strong loads, and atomics that return the old value, may always be looks. Plain loads and
-shared-memory loads count only if a loop reads one address repeatedly, because a compiler would have moved any other
-such load out of the loop.
+shared-memory loads count only if a loop reads one address repeatedly. A compiler would have moved any other such load
+out of the loop.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def _registers(instruction: Instruction, address_only: bool = False) -> tuple[tu
 
 
 def only_wait(code: Sequence[Instruction]) -> frozenset[int]:
-    """Return the looks whose loop continues until the look finds another value, whatever else changes in it.
+    """Return the looks whose loop continues until the look finds another value, independent of its other changes.
 
     Such a loop has one look and changes no memory. Every branch that leaves it depends on the value of the look and on
-    registers that the loop does not write. It may count its iterations, read the clock and sleep.
+    registers that the loop does not write. The loop may count its iterations, read the clock and sleep.
     """
     next_ = ways(code)
     found, loops = set(), _loops(next_)
@@ -179,7 +179,7 @@ class _Exits:
 def awaited(code: Sequence[Instruction], look: int) -> tuple[str, int, int] | None:
     """Return the condition that ends the loop around a look: the comparison in words, and its instruction and operand.
 
-    It is None if the code after the look is not clearly a comparison and a branch back.
+    The result is None if the code after the look is not clearly a comparison and a branch back.
     """
     value = parse_operand(code[look].operands[0]).register
     branches = targets(code)

@@ -113,7 +113,7 @@ def fma64(a: F64, b: F64, c: F64, rounding: Rounding = "RN") -> F64:
 class Fma64:
     """Computes a x b + c to nearest from `operands` [a b c, lane]: `fma64` with few, large operations.
 
-    The exact value is s + e, where s is the rounded sum of the rounded product and c, and e is the sum of both errors.
+    The exact value is s + e. Here s is the rounded sum of the rounded product and c, and e is the sum of both errors.
     The rounded e may be slightly off. If s + e is the same with e slightly larger and slightly smaller, it is the
     result.
     """

@@ -52,7 +52,7 @@ _CODES: dict[str, Callable[[Any], Any]] = {
 
 
 class Narrow(float):
-    """A number of a type in STORED, its `kind`. It is what a NumPy scalar is for other types."""
+    """A number of a type in STORED, its `kind`. Other types have NumPy scalars for this purpose."""
 
     kind: str
 

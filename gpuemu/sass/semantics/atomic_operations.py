@@ -29,8 +29,8 @@ _MOST_PADDING = 8
 class Change:
     """The effect of an atomic on memory.
 
-    `size`: bytes per lane. `kind`: the type of the numbers in them; they may hold several. `combine` is None for CAS
-    and CAST. `running`: the ufunc whose single step is `combine`, if there is one.
+    `size`: bytes per lane. `kind`: the type of the numbers in them, of which there may be several. `combine` is None
+    for CAS and CAST. `running`: the ufunc whose single step is `combine`, if there is one.
     """
 
     name: str

@@ -149,9 +149,9 @@ def _count(site: Site) -> Step:
 def atomic(site: Site) -> Step:
     """ATOMG.E.op Pd, Rd, [address], value: Rd = the old value.
 
-    ATOM has generic addresses. It supports 32-bit integers, EXCH and CAS in shared memory, and only 32-bit integers in
-    local memory. In other lanes, Pd becomes false and nothing else happens, because the compiler adds alternative code
-    for them. If Pd is PT, there is no such code, so such a lane is an error.
+    ATOM has generic addresses. In shared memory it supports 32-bit integers, EXCH and CAS, and in local memory only
+    32-bit integers. In other lanes, Pd becomes false and nothing else happens, because the compiler adds alternative
+    code for them. If Pd is PT, there is no such code, so such a lane is an error.
     """
     expect_operands(site, 5 if site.has("CAS", "CAST") else 4)
     if not site.is_predicate(0):

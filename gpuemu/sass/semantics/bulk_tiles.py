@@ -86,7 +86,7 @@ class _Tiles(Copier):
     def places(self, layout: Layout, address: int, count: int) -> NDArray[np.int64] | None:
         """Return the offsets of the copy's bytes from a shared address, or None if they are contiguous.
 
-        With a swizzle, each line of dimension 0 occupies the width of the swizzle, whatever its length.
+        With a swizzle, each line of dimension 0 occupies the width of the swizzle, even if it is shorter.
         """
         if not layout.swizzle_bytes:
             return None
@@ -184,7 +184,7 @@ def told(site: Site) -> Step:
 
 @semantics("UTMASTG", "UTMAREDG")
 def store_tile(site: Site) -> Step:
-    """UTMASTG.nD: copy a box of shared memory to an array; UTMAREDG.nD.op: combine it with the array."""
+    """UTMASTG.nD: copy a box of shared memory to an array. UTMAREDG.nD.op: combine it with the array."""
     reduces = site.mnemonic == "UTMAREDG"
     tiles = _Tiles(site, tuple(OPERATIONS) if reduces else ())
     registers, memory = tiles.registers, tiles.memory

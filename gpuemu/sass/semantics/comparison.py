@@ -164,7 +164,7 @@ def _of_pairs(site: Site) -> Step:
 
 @semantics("VIMNMX3")
 def vimnmx3(site: Site) -> Step:
-    """VIMNMX3 Rd, a, b, c, Pp: the minimum of three if Pp, otherwise the maximum; .RELU makes negative results 0."""
+    """VIMNMX3 Rd, a, b, c, Pp: the minimum of three if Pp, otherwise the maximum. .RELU makes negative results 0."""
     extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
     store, typed = site.destination(0), extremes.typed
@@ -213,7 +213,7 @@ def vabsdiff(site: Site) -> Step:
 
 @semantics("VABSDIFF4")
 def vabsdiff4(site: Site) -> Step:
-    """VABSDIFF4.U8 Rd, a, b, c: |a - b| of each byte; .ACC Rd, a, b, c: c + the sum of the four.
+    """VABSDIFF4.U8 Rd, a, b, c: |a - b| of each byte. .ACC returns c + the sum of the four.
 
     Without .U8 the bytes are signed, as in PTX's vabsdiff4.u32.s32.s32, but the differences never are. Without .ACC, c
     has no effect. PTX's vabsdiff4 would copy the bytes that its mask omits from c, but the mask of this form omits

@@ -81,7 +81,7 @@ def _integral(site: Site) -> Rounding:
 
 @semantics("F2I", "UF2I")
 def f2i(site: Site) -> Step:
-    """F2I.integer.float Rd, a: round to the nearest integer, or by .TRUNC, .FLOOR or .CEIL; too large numbers saturate.
+    """F2I.integer.float Rd, a: round to the nearest integer, or by .TRUNC, .FLOOR or .CEIL. Large numbers saturate.
 
     NaN gives 0 under .NTZ; otherwise it gives only the top bit. Signed narrow results are sign-extended to 32 bits.
     """

@@ -1,7 +1,7 @@
 """Instructions that exchange data between the lanes of a warp: shuffles, votes, matches, reductions.
 
-The lanes of `mask` are active. PTX leaves undefined what SHFL reads from an inactive lane; here it reads the register
-of that lane.
+The lanes of `mask` are active. In PTX, a SHFL that reads an inactive lane has an undefined result. Here it reads the
+register of that lane.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALL_LANES = np.uint32(0xFFFFFFFF)
 class _Segments:
     """The segment of each lane, from SHFL's last operand: bits 0 to 4 are the clamp value, bits 8 to 12 a mask.
 
-    `low` and `top` are PTX's minLane and maxLane; `within`: the bits of a lane number inside a segment.
+    `low` and `top` are PTX's minLane and maxLane. `within` are the bits of a lane number inside a segment.
     """
 
     def __init__(self, lane: Index, control: Any):
@@ -64,7 +64,7 @@ def _source_lanes(kind: str, lane: Index, distance: Index, segments: _Segments) 
 def shfl(site: Site) -> Step:
     """SHFL.IDX|UP|DOWN|BFLY Pd, Rd, Ra, distance or lane, clamp and segment mask: as PTX defines shfl.sync.
 
-    Pd: whether the source lane is in range; if not, the lane receives its own Ra.
+    Pd is true if the source lane is in range. Otherwise, the lane receives its own Ra.
     """
     site.only("IDX", "UP", "DOWN", "BFLY")
     if len(site.modifiers) != 1 or len(site.operands) != 5:
@@ -278,9 +278,9 @@ def redux(site: Site) -> Step:
 def movm(site: Site) -> Step:
     """MOVM.16.MT88 Rd, Ra: transpose the 8x8 matrix of 16-bit elements, of which lane l holds two of row l / 4.
 
-    .U4TO8.M832 and .S4TO8.M832 Rd, Ra: widen a matrix of 8x32 numbers of 4 bits, of which lane l holds eight of row l /
-    4. The results are two matrices of 8x16 bytes, with four of the row in each lane. The order of the columns is
-    unknown, and does not matter for a product whose two factors both pass through this instruction.
+    .U4TO8.M832 and .S4TO8.M832 Rd, Ra: widen a matrix of 8x32 numbers of 4 bits to two matrices of 8x16 bytes. Lane l
+    holds eight numbers of row l / 4 before, and four bytes of that row in each matrix afterwards. The order of the
+    columns is unknown. It does not matter for a product whose two factors both pass through this instruction.
     """
     if site.has("M832"):
         return _widened(site)

@@ -64,7 +64,7 @@ def _bare(site: Site, *numbers: int) -> list[Getter]:
 
 @semantics("DFMA")
 def dfma(site: Site) -> Step:
-    """DFMA Rd, a, b, c: a x b + c, rounded once. Of several NaN, b's has priority, then c's, as in their registers."""
+    """DFMA Rd, a, b, c: a x b + c, rounded once. The first NaN of b, c and a is the result, as in its register."""
     site.only(*ROUNDINGS)
     rounding, nans = rounding_of(site), _bare(site, 2, 3, 1)
     store, compute = site.destination64(0), Fma64(site.lanes.count)
@@ -84,7 +84,7 @@ def dfma(site: Site) -> Step:
 
 @semantics("DADD", "DMUL")
 def dadd_dmul(site: Site) -> Step:
-    """DADD Rd, a, b: a + b; DMUL Rd, a, b: a x b. Of two NaN, b's has priority, as it is in its register."""
+    """DADD Rd, a, b: a + b. DMUL Rd, a, b: a x b. The first NaN of b and a is the result, as in its register."""
     site.only(*ROUNDINGS)
     store, rounding = site.destination64(0), rounding_of(site)
     a, b = float64(site, 1), float64(site, 2)
@@ -101,7 +101,7 @@ def dadd_dmul(site: Site) -> Step:
 
 @semantics("DSETP")
 def dsetp(site: Site) -> Step:
-    """DSETP Pd, Pd2, a, b, P: compare; .MIN and .MAX choose between a and b."""
+    """DSETP Pd, Pd2, a, b, P: compare. .MIN and .MAX choose between a and b."""
     site.only("MIN", "MAX", *COMPARISONS, *BOOLEANS)
     a, b = float64(site, 2), float64(site, 3)
     if site.has("MIN", "MAX"):

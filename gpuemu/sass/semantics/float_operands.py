@@ -118,7 +118,7 @@ def combiner(site: Site, k: int) -> Callable[[Any], Any]:
 
 
 def set_predicates(site: Site, compare: Comparison, a: Getter, b: Getter) -> Step:
-    """FSETP and DSETP: Pd = compare(a, b) op P; second destination = not compare(a, b) op P."""
+    """FSETP and DSETP: Pd = compare(a, b) op P, and the second destination = not compare(a, b) op P."""
     first, second, combine = site.set_predicate(0), site.set_predicate(1), combiner(site, 4)
     if site.operands[1].core == "PT":
         return lambda mask: first(combine(compare(a(), b())), mask)

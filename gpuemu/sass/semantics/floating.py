@@ -41,7 +41,7 @@ def ffma(site: Site) -> Step:
 
 @semantics("FADD", "FADD32I", "UFADD", "FMUL", "FMUL32I", "UFMUL")
 def fadd_fmul(site: Site) -> Step:
-    """FADD Rd, a, b: a + b; FMUL Rd, a, b: a x b; FMUL.D2 a x b / 2, .M4 a x b x 4, rounded once (an H100)."""
+    """FADD Rd, a, b: a + b. FMUL Rd, a, b: a x b. FMUL.D2 gives a x b / 2 and .M4 a x b x 4, rounded once (H100)."""
     adds = site.mnemonic in ("FADD", "FADD32I", "UFADD")
     site.only("FTZ", "SAT", *ROUNDINGS, *(() if adds else _SCALES))
     rounding = rounding_of(site)
@@ -85,7 +85,7 @@ def fmnmx(site: Site) -> Step:
 
 @semantics("FSEL", "UFSEL")
 def fsel(site: Site) -> Step:
-    """FSEL Rd, a, b, P: a if P, otherwise b, bit for bit; -x and |x| change only the sign.
+    """FSEL Rd, a, b, P: a if P, otherwise b, bit for bit. -x and |x| change only the sign.
 
     The compiler uses it to select words of any kind, such as parts of float64, so NaN are unchanged.
     """
@@ -106,7 +106,7 @@ def fsetp(site: Site) -> Step:
 
 @semantics("FSET")
 def fset(site: Site) -> Step:
-    """FSET Rd, a, b, P: all ones (1.0 under .BF) if the comparison, combined with P, is true; otherwise 0."""
+    """FSET Rd, a, b, P: all ones (1.0 under .BF) if the comparison, combined with P, is true, otherwise 0."""
     site.only("FTZ", "BF", *COMPARISONS, *BOOLEANS)
     true = _ONE if site.has("BF") else 0xFFFFFFFF
     return LaneStep(site, floats.float_truth, [single(site, 1), single(site, 2), *_comparison(site, 3), true], [0])
@@ -126,9 +126,10 @@ def fchk(site: Site) -> Step:
     """FCHK P, a, b: whether a / b needs the slow division.
 
     The hardware's exact condition is not published. This condition is true for every quotient that the compiler's short
-    sequence (a reciprocal and two corrections) may compute wrongly: operands that are zero, subnormal, infinite or NaN,
-    a reciprocal or quotient near the limits of the exponent, or a remainder that would lose bits. For other quotients,
-    the slow division gives the same result. At worst, it is used more often than on hardware.
+    sequence (a reciprocal and two corrections) may compute wrongly. Such quotients have operands that are zero,
+    subnormal, infinite or NaN. Others have a reciprocal or quotient near the limits of the exponent, or a remainder
+    that would lose bits. For other quotients, the slow division gives the same result. At worst, it is used more often
+    than on hardware.
     """
     site.only("DIVIDE")
     return LaneStep(site, floats.needs_long_division, [single(site, 1), single(site, 2), int(site.has("FTZ"))], [0])

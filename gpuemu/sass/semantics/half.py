@@ -63,7 +63,7 @@ def _finisher(site: Site) -> Callable[[Any], Any]:
 
 @semantics("HFMA2")
 def hfma2(site: Site) -> Step:
-    """HFMA2 Rd, a, b, c: a x b + c of each half, rounded once; .MMA names the pipe that executes it."""
+    """HFMA2 Rd, a, b, c: a x b + c of each half, rounded once. .MMA names the pipe that executes it."""
     site.only("MMA", _BRAIN, "SAT", "RELU", "FTZ")
     (a, b, c), last = _pairs(site, 1, 3, np.float64)
     _only_pairs(site, last)
@@ -82,7 +82,7 @@ def hfma2(site: Site) -> Step:
 
 @semantics("HADD2", "HMUL2")
 def hadd2_hmul2(site: Site) -> Step:
-    """HADD2 Rd, a, b: a + b of each half; HMUL2 Rd, a, b: a x b."""
+    """HADD2 Rd, a, b: a + b of each half. HMUL2 Rd, a, b: a x b."""
     if site.has("F32"):
         return _to_float32(site)
     if site.mnemonic == "HADD2" and any(o.suffixes == ("F32",) for o in site.operands[1:]):
@@ -100,7 +100,7 @@ def hadd2_hmul2(site: Site) -> Step:
 
 
 def _to_float32(site: Site) -> Step:
-    """HADD2.F32 and HMUL2.F32 Rd, a, b: a + b or a x b of float16 as float32; a + -0 is a conversion.
+    """HADD2.F32 and HMUL2.F32 Rd, a, b: a + b or a x b of float16 as float32. a + -0 is a conversion.
 
     Float32 holds every product of two float16 numbers exactly.
     """

@@ -1,4 +1,4 @@
-"""Minimum and maximum of pairs of float16 or bfloat16: HMNMX2 of two, VHMNMX of three (sm_90: fused from two HMNMX2).
+"""Minimum and maximum of pairs of float16 or bfloat16: HMNMX2 of two, VHMNMX of three (two fused HMNMX2, sm_90).
 
 A number has priority over NaN. Under .NAN, any NaN makes the result NaN, which is 0x7FFF in either format. -0 is
 smaller than +0. .XORSIGN compares magnitudes, and the result has the product of the operands' signs, except for NaN.

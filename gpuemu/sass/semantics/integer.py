@@ -34,7 +34,7 @@ def sel(site: Site) -> Step:
 
 @semantics("IABS")
 def iabs(site: Site) -> Step:
-    """IABS Rd, a: |a|; the smallest integer is unchanged."""
+    """IABS Rd, a: |a|. The smallest integer is unchanged."""
     site.only()
     operand_count(site, 2)
     return LaneStep(site, integers.magnitude, [word(site, 1)], [0])
@@ -42,7 +42,7 @@ def iabs(site: Site) -> Step:
 
 @semantics("VIADD", "IADD32I")
 def viadd(site: Site) -> Step:
-    """VIADD Rd, a, b: a + b, each optionally negated; .16x2 and .U8x4 add halves or bytes separately.
+    """VIADD Rd, a, b: a + b, each optionally negated. .16x2 and .U8x4 add halves or bytes separately.
 
     .S32.ISAT saturates at the limits of signed numbers.
     """
@@ -80,7 +80,7 @@ def _saturated(site: Site) -> Step:
 
 @semantics("IADD3", "UIADD3", "IADD")
 def iadd3(site: Site) -> Step:
-    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, with operands optionally negated; IADD has no c and one carry.
+    """IADD3 Rd [, Pu [, Pv]], a, b, c: the sum, with operands optionally negated. IADD has no c and one carry.
 
     The sum is computed exactly, with -x as ~x + 1. Pu is true if it reaches 2^32, and Pv if it reaches 2^33. .X adds
     two predicates, which are the last operands, and uses ~x instead of -x. UIADD3.64 and IADD.64 add register pairs.

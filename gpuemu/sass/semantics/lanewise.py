@@ -1,7 +1,7 @@
 """Instructions that do the same in every lane: an operation of `lane.table`, its inputs and its outputs.
 
-Such a step computes arrays of all lanes when it is called. It can also be encoded as numbers (`encoded`), from which
-the compiled executor runs it.
+Such a step computes arrays of all lanes when it is called. The compiled executor runs it from an encoding as numbers
+(`encoded`), if there is one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UNIFORM_PREDICATES = LAST["P"] + 1
 
 
 class Place(NamedTuple):
-    """The place of a value: the row of a register or predicate (-1: `bits` are the value), and its decorations."""
+    """The place of a value: the row of a register or predicate (-1 if `bits` are the value), and its decorations."""
 
     row: int
     decorations: int = 0

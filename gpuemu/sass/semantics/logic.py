@@ -99,7 +99,7 @@ def prmt(site: Site) -> Step:
 
 @semantics("BMSK", "UBMSK")
 def bmsk(site: Site) -> Step:
-    """BMSK Rd, a, b: b ones from bit a upward, limited to the word; .W takes both modulo 32."""
+    """BMSK Rd, a, b: b ones from bit a upward, limited to the word. .W takes both modulo 32."""
     site.only("W")
     operand_count(site, 3)
     return LaneStep(site, integers.mask_of, [word(site, 1), word(site, 2), int(site.has("W"))], [0])
@@ -107,7 +107,7 @@ def bmsk(site: Site) -> Step:
 
 @semantics("SGXT", "USGXT")
 def sgxt(site: Site) -> Step:
-    """SGXT Rd, a, b: sign-extend the low b bits of a; .U32 extends with zeros; .W takes b modulo 32."""
+    """SGXT Rd, a, b: sign-extend the low b bits of a. .U32 extends with zeros, and .W takes b modulo 32."""
     site.only("W", "U32")
     operand_count(site, 3)
     how = [int(site.has("W")), int(not site.has("U32"))]
@@ -132,7 +132,7 @@ def brev(site: Site) -> Step:
 
 @semantics("FLO", "UFLO")
 def flo(site: Site) -> Step:
-    """FLO.U32 Rd, a: the position of the highest 1; FLO: the position of the highest bit that differs from the sign.
+    """FLO.U32 Rd, a: the position of the highest 1. FLO: the position of the highest bit unlike the sign.
 
     .SH returns 31 minus the position, the distance that shifts that bit to the top. Without such a bit, the result is
     all ones, as for bfind.

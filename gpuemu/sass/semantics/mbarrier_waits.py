@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 
 class Wait(NamedTuple):
-    """Lanes that wait for the phase of a `parity` at the mbarrier at a `byte` of shared memory, and what it lacks.
+    """Lanes that wait for the phase of a `parity` at the mbarrier at a `byte` of shared memory, and its missing parts.
 
     The phase still lacks `arrivals` out of the number that it `takes`. `bytes`: bytes of copies that are missing, or
     negative if more came than were expected.

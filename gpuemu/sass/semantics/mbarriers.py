@@ -202,7 +202,7 @@ def _numbers(mask: Mask) -> Indices | None:
 
 @semantics("ARRIVES")
 def arrive_behind_copies(site: Site) -> Step:
-    """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are complete; .TRANSCNT: expect one less."""
+    """ARRIVES.LDGSTSBAR.64 [address]: arrive when the lane's copies are complete. .TRANSCNT expects one less."""
     expect_operands(site, 1)
     site.only("LDGSTSBAR", "64", "ARVCNT", "TRANSCNT")
     effect: Effect | None = None
@@ -251,7 +251,7 @@ def syncs(site: Site) -> Step:
 
 @semantics("STAS")
 def store_and_tell(site: Site) -> Step:
-    """STAS[.64|.128] [R.64], Rs: store words to shared memory at R; deliver their bytes to the mbarrier at R + 1."""
+    """STAS[.64|.128] [R.64], Rs: store words to shared memory at R, and their bytes to the mbarrier at R + 1."""
     expect_operands(site, 2)
     site.only("64", "128")
     operand = site.operands[0].address

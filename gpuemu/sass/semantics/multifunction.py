@@ -1,9 +1,10 @@
 """MUFU: reciprocals, roots, exponential, logarithm, sine, cosine and hyperbolic tangent.
 
-The hardware interpolates in tables, with an error that PTX documents (about one unit in the last place of float32,
-2**-22 relative for EX2, 2**-20.5 absolute for SIN). Here, results are the exact values as computed in float64, rounded
-to nearest. They are within that error, but differ from the hardware in the last bits. Exact results stay exact: zeros,
-infinities, NaN and signs. All float32 functions except TANH treat subnormal inputs and results as zeros.
+The hardware interpolates in tables, with an error that PTX documents. The error is about one unit in the last place of
+float32, 2**-22 relative for EX2, and 2**-20.5 absolute for SIN. Here, results are the exact values as computed in
+float64, rounded to nearest. They are within that error, but differ from the hardware in the last bits. Exact results
+stay exact: zeros, infinities, NaN and signs. All float32 functions except TANH treat subnormal inputs and results as
+zeros.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def _sines(quarter: int) -> tuple[Any, Any]:
 def _turns(x: Any, quarter: int) -> Any:
     """Return sin(2 pi (x + quarter / 4)): the argument of MUFU.SIN and .COS counts whole turns.
 
-    It uses the sine and cosine of the nearest step, and the formula for the sum of two angles. The remaining angle is
-    below 0.0008, so three terms of its series exceed the precision of float64.
+    The function uses the sine and cosine of the nearest step, and the formula for the sum of two angles. The remaining
+    angle is below 0.0008, so three terms of its series exceed the precision of float64.
     """
     part = x - np.rint(x)  # exact
     steps = part * _STEPS_OF_ONE

@@ -16,7 +16,7 @@ _NARROW: dict[str, type[np.generic]] = {"S8": np.int8, "U8": np.uint8, "S16": np
 
 @semantics("IMAD", "UIMAD")
 def imad(site: Site) -> Step:
-    """IMAD Rd, a, b, c: the low word of a x b + c; -c subtracts. .X adds a predicate and uses ~c.
+    """IMAD Rd, a, b, c: the low word of a x b + c. -c subtracts. .X adds a predicate and uses ~c.
 
     .WIDE computes all 64 bits, with register pairs for c and Rd. .HI returns the high word of that result; c is also a
     pair. Both multiply signed numbers without .U32. With .U32, a predicate after Rd may receive the carry out of the 64
@@ -52,7 +52,7 @@ def _wide(site: Site, first: int, addend: Value, carry: list[Value], with_carry:
 
 @semantics("IMUL")
 def imul(site: Site) -> Step:
-    """IMUL Rd, a, b: the low word of a x b; .HI: the high word, signed without .U32."""
+    """IMUL Rd, a, b: the low word of a x b. .HI returns the high word, signed without .U32."""
     site.only("U32", "HI")
     operand_count(site, 3)
     if site.has("HI"):

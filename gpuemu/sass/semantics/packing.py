@@ -68,7 +68,7 @@ def _converter(site: Site, to: str) -> Callable[[Any], Any]:
 
 @semantics("F2FP", "UF2FP")
 def f2fp(site: Site) -> Step:
-    """F2FP.to.from.form: pack; if the opcode names no types, from F32 to F16."""
+    """F2FP.to.from.form: pack, from F32 to F16 if the opcode names no types."""
     site.only(*_FORMATS, "F32", *NARROW, *_FORMS, *ROUNDINGS, "RELU", "SATFINITE")
     types = [m for m in site.modifiers if m in (*_FORMATS, "F32", *NARROW)]
     to, kind = ([*types, "F32"] if types else ["F16", "F32"])[:2]
@@ -217,7 +217,7 @@ def i2ip(site: Site) -> Step:
 
 @semantics("F2IP")
 def f2ip(site: Site) -> Step:
-    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: round b to the nearest integer from 0 to 255, or by .TRUNC; NaN gives 0."""
+    """F2IP.U8.F32.NTZ Rd, RZ, b, RZ: round b to the nearest integer from 0 to 255, or by .TRUNC. NaN gives 0."""
     site.only("U8", "F32", "NTZ", "TRUNC")
     if tuple(m for m in site.modifiers if m != "TRUNC") != ("U8", "F32", "NTZ"):
         raise site.unsupported("another type")

@@ -43,7 +43,7 @@ def _mask(site: Site, k: int) -> int:
 
 
 def _named(mask: int) -> list[int]:
-    """Return the predicates that a mask names: P0 to P6; bit 7 names none."""
+    """Return the predicates that a mask names, P0 to P6; bit 7 names none."""
     return [p for p in range(7) if mask >> p & 1]
 
 

@@ -1,14 +1,14 @@
 """Matrix products with block scales of sm_120 (PTX: mma with .block_scale).
 
 The operands are D, A, B, C, scales of A, scales of B, selector. QMMA.SF multiplies floats of 8, 6 and 4 bits that
-occupy a byte each, with one scale per row of A and per column of B. OMMA.SF multiplies packed floats of 4 bits, with
-two scales or, with `.4X`, four. A sparse product has metadata before the scales of A, in the same register pair.
+occupy a byte each. They have one scale per row of A and per column of B. OMMA.SF multiplies packed floats of 4 bits,
+with two scales or, with `.4X`, four. A sparse product has metadata before the scales of A, in the same register pair.
 
-One or two of every four lanes hold the scales. For A, lane 2 s holds those of row g and lane 2 s + 1 those of row g +
-8. For B, lane s holds those of column g. The scales start at byte b of the register. The selector contains b and s of
-A, then b and s of B: bits 0, 1; 2; 3, 4; 5, 6.
+One or two of every four lanes hold the scales. For A, lane 2 s holds those of row g, and lane 2 s + 1 those of the row
+eight below. For B, lane s holds those of column g. The scales start at byte b of the register. The selector contains b
+(bits 0 and 1) and s (bit 2) of A, then b (bits 3 and 4) and s (bits 5 and 6) of B.
 
-Source: the sections on block scaling of the PTX manual; selectors are as nvcc emits them. This was not run on hardware.
+Source: the sections on block scaling of the PTX manual. Selectors are as nvcc emits them. This was not run on hardware.
 """
 
 from __future__ import annotations

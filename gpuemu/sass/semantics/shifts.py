@@ -14,7 +14,7 @@ from gpuemu.sass.semantics.lanewise import LaneStep, Read, always, inverted_word
 
 @semantics("SHF", "USHF")
 def shf(site: Site) -> Step:
-    """SHF.L|R[.W].type[.HI] Rd, low, s, high: shift high:low as 64 bits by s; .HI returns the high word, else the low.
+    """SHF.L|R[.W].type[.HI] Rd, low, s, high: shift 64 bits high:low by s. .HI returns the high word, else the low.
 
     s is at most 32 (64 for types of 64 bits); .W takes it modulo that number. A signed type shifts in its sign from the
     left.
@@ -41,7 +41,7 @@ def shf(site: Site) -> Step:
 
 @semantics("SHL", "SHR")
 def shl(site: Site) -> Step:
-    """SHL Rd, a, s and SHR Rd, a, s: s is at most 32, or modulo 32 with .W; SHR is signed without .U32."""
+    """SHL Rd, a, s and SHR Rd, a, s: s is at most 32, or modulo 32 with .W. SHR is signed without .U32."""
     left = site.mnemonic == "SHL"
     site.only("W", *(() if left else ("U32", "S32")))
     operand_count(site, 3)
@@ -52,7 +52,7 @@ def shl(site: Site) -> Step:
 
 @semantics("LEA", "ULEA")
 def lea(site: Site) -> Step:
-    """LEA Rd [, Pu], a, b, s: (a << s) + b, with either term optionally negated; Pu is the carry.
+    """LEA Rd [, Pu], a, b, s: (a << s) + b, with either term optionally negated. Pu is the carry.
 
     .HI has operands a, b, c, s, and adds the high word of c:a << s. .HI.SX32 uses the sign of a for c. .X adds a
     predicate, which is the last operand, and uses ~ instead of -.

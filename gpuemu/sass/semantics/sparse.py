@@ -1,6 +1,6 @@
 """Products of sparse matrices (PTX: mma.sp), and of floats of 8 bits and less: D, A, B, C [, metadata, selector].
 
-A stores two of each four elements along its rows; the metadata selects them: see `gpuemu.tensor.sparse`.
+A stores two of each four elements along its rows, which the metadata selects; see `gpuemu.tensor.sparse`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _IN_BYTES = (*_EIGHT_BITS, "E3M2", "E2M3", "E2M1")
 
 @semantics("QMMA")
 def qmma(site: Site) -> Step:
-    """QMMA.16832|16816.F32|F16.type.type Rd, Ra, Rb, Rc; .SP.16864|16832 with Re and selector; .SF with scales.
+    """QMMA.16832|16816.F32|F16.type.type Rd, Ra, Rb, Rc, .SP.16864|16832 with Re and selector, and .SF with scales.
 
     The types are E4M3 and E5M2. On sm_120, the larger shapes also have E3M2, E2M3 and E2M1.
     """

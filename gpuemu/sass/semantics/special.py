@@ -19,7 +19,7 @@ from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep, Place, Value, 
 
 _LOW = 0xFFFFFFFF
 _ZEROS = ("SRZ", "SR_VIRTUALSMID", "SR_LMEMHIOFF")
-"""SRZ; the emulated SM, which is number 0; the offset down to which a stack may grow, which is 0."""
+"""Registers that read 0: SRZ, the number of the emulated SM, and the offset down to which a stack may grow."""
 _TIMER = "SR_GLOBALTIMER"
 _CLOCKS = ("SR_CLOCK", _TIMER)
 """See Environment.now for their values."""
@@ -125,7 +125,7 @@ def barrier_result(site: Site) -> Step:
 
 @semantics("CS2R", "CS2UR")
 def cs2r(site: Site) -> Step:
-    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair; CS2R.32: one word; CS2UR: in uniform registers."""
+    """CS2R Rd, SR: 64 bits of a clock or SRZ, in a register pair. CS2R.32 reads a word. CS2UR is uniform."""
     site.only("32")
     name = site.instruction.operands[1]
     clock = _clock(site.environment, name)
@@ -147,7 +147,7 @@ def cs2r(site: Site) -> Step:
 
 @semantics("LEPC")
 def lepc(site: Site) -> Step:
-    """LEPC Rd: the address of this instruction; LEPC Rd, target: that of another; 64 bits in a register pair.
+    """LEPC Rd returns the address of this instruction, and LEPC Rd, target that of another, in a register pair.
 
     The code of a function starts at address 0.
     """

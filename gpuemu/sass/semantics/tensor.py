@@ -1,8 +1,8 @@
 """Matrix instructions: a whole warp multiplies two matrices that its registers hold in fragments.
 
-DMMA: each element of D is a chain of fused multiply-adds in IEEE double precision, starting from C, with K ascending
-(published in MMA-Sim, arXiv 2511.10909, which agrees with the hardware bit for bit). The bits of a NaN are not modeled.
-BMMA: D = C + the number of ones in A XOR B or A AND B; sums wrap to 32 bits.
+DMMA computes each element of D as a chain of fused multiply-adds in IEEE double precision, starting from C, with K
+ascending. This is published in MMA-Sim (arXiv 2511.10909), which agrees with the hardware bit for bit. The bits of a
+NaN are not modeled. BMMA computes D = C + the number of ones in A XOR B or A AND B. Sums wrap to 32 bits.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _imma_4_bit(site: Site, shape: str, types: list[str]) -> Step:
 
 @semantics("IMMA")
 def imma(site: Site) -> Step:
-    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: exact sums; the types are those of A and B.
+    """IMMA.8816|16816|16832.S8|U8.S8|U8[.SAT] Rd, Ra.ROW, Rb.COL, Rc: exact sums. The types are those of A and B.
 
     .8832, .16832 and .16864 with S4 and U4 multiply numbers of 4 bits, eight to a register.
     """

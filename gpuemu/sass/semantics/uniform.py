@@ -14,7 +14,7 @@ from gpuemu.sass.semantics.lanewise import EncodedStep, encoded_values, raw_word
 
 @semantics("R2UR")
 def r2ur(site: Site) -> Step:
-    """R2UR [Pd,] URd, Ra: Ra of the lowest active lane of each warp; Pd is true in lanes with another Ra.
+    """R2UR [Pd,] URd, Ra: Ra of the lowest active lane of each warp. Pd is true in lanes with another Ra.
 
     Without Pd, compilers use it if Ra is the same in all active lanes; inactive lanes may hold anything. With Pd, the
     code repeats it for the other lanes, or branches if lanes differ. .OR keeps Pd true if it was true.

@@ -1,4 +1,4 @@
-"""Run nvcc, the compiler driver. It passes each step to a shell, so its command line has no names or definitions.
+"""Run nvcc, the compiler driver. Because nvcc runs each step in a shell, its command line has no names or definitions.
 
 gpuemu compiles a source under a fixed name in its own folder, with a `#line` that gives the real name. Definitions and
 include folders are in an argument file that the host compiler reads directly. Flags are passed to nvcc unchanged, but
@@ -50,7 +50,7 @@ class Compilation:
         return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 and content else None
 
     def preprocessed(self, run: Run) -> bytes | None:
-        """Return everything that the compiler proper would read, whatever the folder's name; None if that fails."""
+        """Return everything that the compiler proper would read, without the folder's name; None if that fails."""
         done, content = self._run(run, "-E", PREPROCESSED)
         return content.replace(os.fsencode(self._folder), b"") if done.returncode == 0 and content else None
 

@@ -24,8 +24,8 @@ _COPY = re.compile(r"MemcpyHtoD,0x[0-9a-fA-F]{1,16},[0-9]{1,19}\Z", re.ASCII)
 def listed(path: Path, label: str, kernel: str | None) -> tuple[Path, str]:
     """Return the file of one kernel of a list, and its name in messages.
 
-    `kernel`: the file's name, with or without `.traceg`, or the kernel's own name if it is unique. It is optional for a
-    list with one kernel. Raises GpuemuError.
+    `kernel`: the file's name, with or without `.traceg`, or the kernel's own name if it is unique. A list with one
+    kernel needs no `kernel`. Raises GpuemuError.
     """
     files = _files(path, label)
     if kernel is None and len(files) == 1:

@@ -1,6 +1,6 @@
 """Read a .traceg file, plain or .xz, as a trace. The module `form` describes the format.
 
-The reader goes through the file line by line and refuses the first wrong line. It parses each instruction once, at its
+The reader goes through the file line by line and refuses the first wrong line. Each instruction is parsed once, at its
 first occurrence. The file lacks code that no warp executed. One NOP fills each such gap, so that a jump over it remains
 a jump.
 """
