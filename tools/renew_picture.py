@@ -53,9 +53,9 @@ class _Summary(HTMLParser):
 
 
 def summary(file: Path) -> str:
-    """The text at the top of a report: its verdict, its cycles, the most expensive causes and the fix."""
+    """The text at the top of a report: its verdict, its figures, the fix and the most expensive causes."""
     parser = _Summary()
-    parser.feed(file.read_text(encoding="utf-8").partition("</pre>")[0])
+    parser.feed(file.read_text(encoding="utf-8").partition("</ol>")[0])
     return " ".join(parser.words)
 
 

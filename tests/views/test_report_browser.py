@@ -456,3 +456,21 @@ def test_nothing_of_the_pictures_is_cut(browser, tmp_path):
         ticks = browser.js("drawn")
         assert len(ticks) > 6
         assert all(ticks)
+
+
+def test_texts_of_copies_do_not_cover_each_other(browser, tmp_path):
+    file = tmp_path / "tma.html"
+    file.write_text(as_html(gpuemu.run("product_tma", "sm_90")), encoding="utf-8")
+    browser.dress(1280, 900, "dark")
+    browser.open(file)
+    assert [e for e in browser.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+    browser.js("""(() => { window.drawn = []; const own = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+          if (this.canvas.id === 'tracks' && x > 90) drawn.push([y, x, x + this.measureText(text).width, this.globalAlpha]);
+          own.apply(this, arguments); }; })()""")
+    browser.click("[data-zoom=all]")
+    texts_drawn = browser.js("drawn")
+    assert len(texts_drawn) >= 3
+    assert {alpha for *_, alpha in texts_drawn} == {1}
+    for (row, _, end, _), (next_row, begin, _, _) in pairwise(texts_drawn):
+        assert next_row != row or begin >= end

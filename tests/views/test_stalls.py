@@ -212,7 +212,7 @@ def test_a_stall_reason_has_the_same_words_in_code_in_the_schema_and_in_the_docu
     schema = json.loads((resources.files("gpuemu.views") / "result.schema.json").read_text(encoding="utf-8"))
     described = {name: one["description"] for name, one in schema["$defs"]["stalls"]["properties"].items()}
     assert described == {name: f"the warp {one.sentence}" for name, one in STALLS.items()}
-    columns = [words("reason", code=True), words("Nsight Compute"), words("the warp")]
+    columns = [words("Reason", code=True), words("Nsight Compute"), words("The warp")]
     table = Table(columns, [(name, one.title, one.sentence) for name, one in STALLS.items()]).markdown()
     assert table in (Path(__file__).resolve().parents[2] / "docs" / "result.md").read_text(encoding="utf-8")
 

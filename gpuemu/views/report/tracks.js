@@ -1,7 +1,7 @@
 /* Copies, mbarriers and warpgroups in the window of the timeline: a row for each, below the warps. */
 if (data.tracks.length) {
   const ROW = 16, LABEL = 96, board = byId("tracks");
-  const COLOURS = { copy: "--r3", wait: "--r6", product: "--r0", over: "--r12" };
+  const COLOURS = { copy: "--r3", wait: "--r6", product: "--r0", over: "--bad" };
   const draw = (from, to) => {
     const ratio = devicePixelRatio || 1, width = board.clientWidth, height = ROW * data.tracks.length + 4;
     board.width = Math.round(width * ratio);
@@ -19,16 +19,20 @@ if (data.tracks.length) {
       pen.beginPath();
       pen.rect(LABEL, top, width - LABEL, ROW);
       pen.clip();
+      let written = 0; // the end of the last text, which another must not cover
       for (const [start, stop, kind, text] of track.spans) {
         if (stop <= from || start >= to) continue;
         const left = LABEL + (start - from) * each, wide = Math.max((stop - start) * each, 1);
         pen.fillStyle = themed(COLOURS[kind]);
-        pen.globalAlpha = kind === "copy" ? 0.6 : 1;
+        pen.globalAlpha = kind === "copy" ? 0.35 : 1;
         pen.fillRect(left, top + (kind === "wait" ? 9 : 2), wide, kind === "wait" ? 5 : 12);
         pen.globalAlpha = 1;
-        if (kind !== "wait" && wide > 8 * text.length) {
-          pen.fillStyle = themed("--paper");
-          pen.fillText(text, Math.max(left, LABEL) + 4, top + 8.5, wide - 6);
+        pen.globalAlpha = 1;
+        const at = Math.max(left, LABEL) + 4;
+        if (kind !== "wait" && wide > 8 * text.length && at >= written) {
+          pen.fillStyle = kind === "copy" ? themed("--ink") : "#000000";
+          pen.fillText(text, at, top + 8.5, wide - 6);
+          written = at + pen.measureText(text).width + 6;
         }
       }
       pen.restore();
