@@ -180,8 +180,8 @@ def with_example(app: Sphinx, error: Exception | None) -> None:
     """Write a report into the site, as `gpuemu run --format html --why` writes one, and the notebook as it was run."""
     if error is None and app.builder.format == "html":
         (Path(app.outdir) / "notebook.html").write_text(notebook(), encoding="utf-8")
-        result = gpuemu.run("v2_shared_memory", "sm_89")
-        result.to_html(Path(app.outdir) / "example.html", why=gpuemu.why("v2_shared_memory", "sm_89", pairs=0, jobs=1))
+        result = gpuemu.run("transpose_plain", "sm_89")
+        result.to_html(Path(app.outdir) / "example.html", why=gpuemu.why("transpose_plain", "sm_89", jobs=1))
 
 
 def in_chinese(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:

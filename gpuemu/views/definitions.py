@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuemu.base.table import Table, words
 from gpuemu.views import resources
 from gpuemu.views.stalls import STALLS, stall_reason
 
@@ -64,27 +65,28 @@ METRICS: Mapping[str, str] = {
 """The figures and the columns of tables, as the report heads them."""
 
 RESOURCES: Mapping[str, str] = {
+    resources.SLOTS: "Each scheduler issues at most one instruction per cycle.",
+    resources.PIPES: "Executes arithmetic of one kind, one warp instruction per issue interval.",
     resources.LATENCY: "Cycles of the longest warp if it ran alone. More warps hide it, or more distance between a load"
     " and its use.",
-    resources.SLOTS: "Each scheduler issues at most one instruction per cycle.",
     resources.PORTS: "Each register bank delivers one operand per cycle.",
     resources.SENDING: "Addresses and data of memory instructions leave their sub-core, one register per two cycles.",
     resources.QUEUES: "Places of a sub-core for memory instructions that wait.",
     resources.UNIT: "The load/store unit accepts requests of all sub-cores, one per two cycles.",
     resources.ENTRIES: "Places for requests that the load/store unit has accepted and the data stage has not served.",
     resources.STORE_DATA: "Data of stores on their way to the data stage.",
+    resources.DATA_STAGE: "Serves one wavefront per cycle for shared memory and L1 together.",
+    resources.PATH: "One warp's wavefronts pass the data stage every second cycle. Other warps' fit between them.",
     resources.WAY_BACK: "Data of loads on their way to the registers of all sub-cores.",
-    resources.DIVERGENCE: "Executes instructions with one result for all lanes, such as constant loads.",
+    resources.DIVERGENCE: "Executes instructions with one result for all lanes: LDC, S2R, REDUX and MATCH.",
     resources.COPIES: "Data of asynchronous copies (cp.async.ca) on their way from L1 to shared memory.",
     resources.BARRIER: "Counts arrivals at the barriers of all blocks.",
     resources.BANDWIDTH: "Sectors that this SM reads from L2.",
     resources.STORES: "Sectors that this SM sends to L2.",
     resources.LAUNCH: "Cycles in which no block runs, because blocks and warps start.",
 }
-_ACCESSES = "One warp's wavefronts pass the data stage every second cycle. Those of other warps fit between them."
-_DATA_STAGE = "Serves one wavefront per cycle for shared memory and L1 together."
+"""The resources of the lower bounds, in the order of the glossary's table, which is this one (`glossary_table`)."""
 _PORTS = "Serve the wavefronts of one direction: reads or writes."
-_PIPE = "Executes arithmetic of one kind, one warp instruction per issue interval."
 
 _COUNTED: Mapping[str, str] = {
     "sm__cycles_active": "SM Active Cycles",
@@ -151,11 +153,16 @@ def _of_counter(name: str) -> str:
 
 def _of_resource(name: str) -> str:
     if name.startswith(resources.PATH):
-        return _ACCESSES
+        return RESOURCES[resources.PATH]
     if name.endswith(resources.DATA_STAGE):
-        return _DATA_STAGE
+        return RESOURCES[resources.DATA_STAGE]
     if name.endswith(f" {resources.DATA_PORTS}"):
         return _PORTS
     if name.startswith(f"{resources.LATENCY}, "):
         return f"The part of that latency in which the warp {stall_reason(name.partition(', ')[2]).sentence}."
-    return _PIPE if re.search(r"\b(pipe|unit|core|datapath)\b", name) else ""
+    return RESOURCES[resources.PIPES] if re.search(r"\b(pipe|unit|core|datapath)\b", name) else ""
+
+
+def glossary_table() -> str:
+    """The resources and their definitions as the table of docs/glossary.md."""
+    return Table([words("Resource"), words("Meaning")], [*RESOURCES.items()]).markdown()

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.cli.main import cli
-from gpuemu.views.definitions import definition
+from gpuemu.views.definitions import definition, glossary_table
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report import data as report_data
 from gpuemu.views.report.answer import FIX_SHARE, FOLDED_SHARE, causes
@@ -329,6 +329,8 @@ def test_every_metric_has_its_definition(v2):
         result = gpuemu.run(name, "sm_90")
         names = [*result.counters, *result.stalls, *(bound.resource for bound in result.bounds)]
         assert [name for name in names if not definition(name).endswith(".")] == []
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert glossary_table().strip() in glossary
     assert definition("no such name of a metric") == definition("foo__bar.sum") == ""
 
 
