@@ -89,7 +89,7 @@ INSIDE = {
 """Pages that the sidebar shows inside another page; a pattern means all that there are."""
 
 WHAT = "Run CUDA kernels without a GPU: every cycle, stall and bank conflict, and what to do about them."
-"""In a sentence."""
+"""What gpuemu is, in one sentence."""
 
 LIVE = (
     'Try it in the browser: <a href="example.html">an example report</a>, <a href="layout.html">the layout page</a>, on'
@@ -102,7 +102,7 @@ BROKEN_CHINESE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9f
 
 
 def with_chinese_lines_joined(app: Sphinx, name: str, source: list[str]) -> None:
-    """A line's end between two Chinese characters is no blank."""
+    """Join lines that end between two Chinese characters, where a line's end is no blank."""
     source[0] = BROKEN_CHINESE.sub("", source[0])
 
 
@@ -130,7 +130,7 @@ def with_live_layouts(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def plain(entry: str) -> list[str]:
-    """A page that is not there is named all the same, and Sphinx warns of it; a pattern may stand for none."""
+    """The name of a page that does not exist, so that Sphinx warns of it; a pattern may match none."""
     return [] if "*" in entry else [entry]
 
 
@@ -150,7 +150,7 @@ def as_rest(app: Sphinx, what: str, name: str, found: object, options: object, l
 def readable(
     app: Sphinx, what: str, name: str, found: object, options: object, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature that Sphinx can read in which a default comes from a factory, so that it is set in lines."""
+    """Make a signature with a default from a factory readable for Sphinx, which then sets it in lines."""
     return signature and signature.replace("<factory>", "..."), result
 
 
@@ -177,7 +177,7 @@ def notebook() -> str:
 
 
 def with_example(app: Sphinx, error: Exception | None) -> None:
-    """Write a report into the site, as `gpuemu run --format html --why` writes one, and the notebook as it was run."""
+    """Write the example report of `gpuemu run --format html --why` and the executed notebook into the site."""
     if error is None and app.builder.format == "html":
         (Path(app.outdir) / "notebook.html").write_text(notebook(), encoding="utf-8")
         result = gpuemu.run("transpose_plain", "sm_89")
@@ -185,13 +185,13 @@ def with_example(app: Sphinx, error: Exception | None) -> None:
 
 
 def in_chinese(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
-    """Browsers read a page aloud, and break its lines, in the language that it says."""
+    """Give Chinese pages their language, which browsers use to read them aloud and to break lines."""
     if page.endswith("_zh"):
         context["language"] = "zh"
 
 
 def with_preview(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """What a link to a page shows where it is posted: its title, what gpuemu is, a picture."""
+    """Add the preview that a posted link to a page shows: its title, a sentence about gpuemu, and a picture."""
     title = html.escape(re.sub(r"<[^>]*>", "", str(context.get("title", project))))
     picture = f"{app.config.html_baseurl}_static/report.png"
     if not app.config.html_baseurl:
@@ -203,7 +203,7 @@ def with_preview(app: Sphinx, page: str, template: str, context: dict[str, Any],
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """What Sphinx calls."""
+    """Register the functions above; Sphinx calls this."""
     app.add_lexer("csv", TextLexer)
     app.add_lexer("traceg", TextLexer)
     app.connect("source-read", with_navigation)

@@ -392,13 +392,15 @@ def test_every_table_of_the_terminal_is_there(v2):
 
 
 def test_dots_of_the_roofline_lie_under_their_roofs(v2):
-    for name in ("v2_shared_memory", "gemm_tile_plain"):
+    for name in ("v2_shared_memory", "v5_swizzle", "gemm_tile_plain"):
         result = gpuemu.run(name, "sm_89")
         picture = roofline(result)
         for roof in roofs(result):
             assert roof.issued <= min(result.arch.sm.sub_cores, roof.per_unit * roof.rate)
             assert f">{roof.per_unit:.2f} per {roof.unit}, {roof.issued:.2f} per cycle</text>" in picture
         assert picture.count("<circle") == len(roofs(result)) == 2
+        axis = float(re.search(r'class="axis" d="M44 22V(\d+)H', picture)[1])
+        assert max(float(y) for y in re.findall(r'class="dot" x="[^"]*" y="([^"]*)"', picture)) < axis - 3
 
 
 def test_a_result_writes_its_report_with_what_each_cause_costs_and_its_text(v2, tmp_path):

@@ -14,6 +14,8 @@ _LEFT, _RIGHT, _TOP, _BELOW = 44, 12, 22, 40
 _LINE = 14
 """Height of a line of text, in pixels."""
 _MOST_TICKS = 6
+_ROOM_BELOW = 0.24
+"""The space under the dots as a share of the space above them: two lines of text fit there."""
 
 
 class Roof(NamedTuple):
@@ -94,7 +96,9 @@ def roofline(result: Result) -> str:
         return ""
     top = float(result.arch.sm.sub_cores)
     xs = [x for roof in of for x in (roof.per_unit, top / roof.rate)]
-    axes = _Axes(log2(min(xs)) - 1, log2(max(xs)) + 1, log2(of[0].issued) - 1, log2(top) + 0.5)
+    high_y, issued = log2(top) + 0.5, log2(of[0].issued)
+    below = max(1.0, _ROOM_BELOW * (high_y - issued))
+    axes = _Axes(log2(min(xs)) - 1, log2(max(xs)) + 1, issued - below, high_y)
     said = "; ".join(f"{roof.name}: {_numbers(roof)}" for roof in of)
     parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Instruction roofline. {said}">']
     parts += axes.lines()
