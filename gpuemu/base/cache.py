@@ -118,7 +118,7 @@ def ready(folder: Path) -> tuple[Path, bool]:
         return (folder if os.access(folder, os.W_OK) else _copy(folder)), True
     why = refusal(folder)
     if why:
-        tell(f"{folder.parent}: found {why}, so that what is compiled is not kept; {RIGHT}")
+        tell(f"{folder.parent}: {why}. gpuemu keeps no compiled code. {RIGHT}.")
         return _temporary(), False
     for other in folder.parent.glob(f".{folder.name}.*"):
         with suppress(OSError):
@@ -202,4 +202,4 @@ def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
             total -= size
     except OSError as error:
         if os.environ.get("GPUEMU_CACHE"):  # says nothing of a home without write access, as in containers
-            tell(f"{cache_folder()}: found {_why(error)}, so that nothing is kept; {RIGHT}")
+            tell(f"{cache_folder()}: {_why(error)}. gpuemu keeps nothing. {RIGHT}.")

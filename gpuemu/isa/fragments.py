@@ -167,8 +167,9 @@ FLOAT_MODES = (
 )
 INTEGER_MODES = ("m16n8k32.s32.s8", "m16n8k32.s32.u8", "m16n8k16.s32.s8", "m16n8k16.s32.u8")
 _RIGHT = (
-    f"expected one of {', '.join((*FLOAT_MODES, 'm16n8k32.f32.e4m3', *INTEGER_MODES))}; of 8 bits, a mode may name "
-    "the type of B (m16n8k32.s32.u8.s8), an integer one may end in .sat; e5m2, e3m2, e2m3, e2m1 stand as e4m3 does"
+    f"expected one of {', '.join((*FLOAT_MODES, 'm16n8k32.f32.e4m3', *INTEGER_MODES))}. An 8-bit mode may "
+    "also name the type of B (m16n8k32.s32.u8.s8), and an integer mode may end in .sat. e5m2, e3m2, e2m3 and e2m1 are "
+    "used like e4m3"
 )
 NARROW_FLOATS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 _FLOATS = re.compile(r"m16n8k(?P<k>16|32)\.(?P<c>f32|f16)\.(?P<a>e\dm\d)(\.(?P<b>e\dm\d))?")

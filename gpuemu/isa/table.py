@@ -200,7 +200,7 @@ def _refuse(line: str) -> None:
     """Raise GpuemuError if a line does not have the columns of a row."""
     columns = [part.split() for part in line.split("|")]
     if not 4 <= len(columns) <= 5:
-        right = "expected mnemonics | unit and class | operands | numbers | notes, of which notes may be left out"
+        right = "expected mnemonics | unit and class | operands | numbers | notes, where notes are optional"
         raise GpuemuError.one(line, None, "row", f"{len(columns)} columns", right)
     names, treated, _, numbers, *_ = columns
     known = [kind.name.lower() for kind in Kind]

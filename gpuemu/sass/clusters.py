@@ -50,4 +50,4 @@ def notes_of(function: DecodedFunction, size: Size) -> tuple[str, ...]:
     if math.prod(size) > 1 or not function.arch.startswith(_WITH_CLUSTERS) or function.cluster is not None:
         return ()
     asks = any(i.opcode in _BARRIERS or any(map(_ASKED.search, i.operands)) for i in function.code)
-    return ("the kernel asks for its cluster: the launch has clusters of one CTA (--cluster)",) * asks
+    return ("the kernel uses its cluster, but the launch has clusters of one CTA (--cluster)",) * asks

@@ -20,5 +20,5 @@ def check_room(launch: Launch, stack_bytes: int, file: str) -> None:
     if bytes_needed > MOST_BYTES:
         found = f"{launch.ctas:,} CTAs, for which gpuemu would need {bytes_needed / (1 << 30):,.0f} GiB of memory"
         most = MOST_BYTES // _BYTES_PER_CTA // 10**6 * 10**6
-        right = f"expected at most {most:,}; a grid of a few waves tells as much if all CTAs do the same work"
+        right = f"expected at most {most:,}; a grid of a few waves is as informative if all CTAs do the same work"
         raise GpuemuError.one(file, None, "--grid", found, right)

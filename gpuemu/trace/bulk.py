@@ -325,7 +325,7 @@ class _Reader:
         # zipfile reports each kind of damage with its own exception, including RuntimeError for an archive with a
         # password.
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, MemoryError, NotImplementedError, RuntimeError):
-            raise self._refusal("", "a damaged file or no NumPy .npz", THE_SIDE_FILE) from None
+            raise self._refusal("", "a damaged file, or not a NumPy .npz", THE_SIDE_FILE) from None
         return arrays
 
     def _array(self, name: str, content: bytes | None) -> NDArray[np.generic]:

@@ -90,7 +90,7 @@ class TraceFile:
     def __init__(self, document: strict_yaml.Document, folder: Path | None):
         if isinstance(document.value, dict) and "gpuemu_study" in document.value:
             right = f"Pass it as --study {document.name}"
-            raise GpuemuError([document.problem(("gpuemu_study",), "a study in the place of a trace", right)])
+            raise GpuemuError([document.problem(("gpuemu_study",), "a study instead of a trace", right)])
         self.form = _validate(document)
         first_line, second_line = (document.text_line(("code",), i) for i in range(2))
         code = parse_listing(self.form.code, document.name, first_line, line_step=second_line - first_line)

@@ -22,7 +22,7 @@ _TOP = {
     "about": "expected a sentence about the trace",
     "launch": "expected a mapping with grid, block, registers_per_thread, static_ and dynamic_shared_bytes",
     "layout": "expected a mapping of names to whole numbers",
-    "code": "expected a listing, one instruction a line under `code: |`",
+    "code": "expected a listing, one instruction per line under `code: |`",
     "warps": "expected a list with an entry for each kind of warp",
 }
 

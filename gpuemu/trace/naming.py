@@ -133,7 +133,7 @@ def linear(name: str, recordings: Mapping[int, Trace]) -> Linear:
         if not even or (first.active & (there != trace.addresses)).any():
             raise _refused(
                 name,
-                f"addresses that do not grow evenly from {values[0]} to {value}",
+                f"addresses that do not grow linearly from {values[0]} to {value}",
                 "Choose a number on which the addresses depend linearly, such as a pitch",
             )
     return Linear(first, name, values[0], slopes, sizes)

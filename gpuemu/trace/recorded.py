@@ -73,10 +73,10 @@ def write_trace(trace: Trace, path: str | os.PathLike[str], naming: Naming | Non
     if warps is None and side.exists() and not side_is_ours:
         right = "Choose another name for the trace"
         raise GpuemuError.one(
-            str(side), None, "", "this file would be overwritten, and it is no side file of a trace", right
+            str(side), None, "", "this file would be overwritten, and it is not a side file of a trace", right
         )
     if warps is None and is_written_into(target):
-        found = "this trace needs a side file for its addresses, and the output is no regular file"
+        found = "this trace needs a side file for its addresses, and the output is not a regular file"
         raise GpuemuError.one(os.fspath(path), None, "", found, "Give the name of a file")
     old_side, replaced = side.read_bytes() if side_is_ours else None, False
     try:

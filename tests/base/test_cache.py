@@ -100,7 +100,8 @@ def test_a_cache_that_is_no_folder_is_said_and_something_else_is_used(
     assert not there
     assert made.is_dir()
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{home.parent}: found ")
+    assert line.startswith(f"{home.parent}: ")
+    assert ". gpuemu keeps no compiled code. Set GPUEMU_CACHE" in line
     cache.keep(made, home)
     assert not cache.is_whole(home)
 

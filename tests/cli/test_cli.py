@@ -251,7 +251,7 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
         ),
         (
             ("sweep", "study.yaml"),
-            "study.yaml:2: gpuemu_study: a study in the place of a trace",
+            "study.yaml:2: gpuemu_study: a study instead of a trace",
         ),
         (
             ("diff", "a.cu", "b.cu"),

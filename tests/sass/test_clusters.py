@@ -114,7 +114,7 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
     assert trace.lacks == ()
     trace, out = traced(tmp_path, "asks", (8, 1, 1))
     assert out[0] == 1
-    assert trace.lacks == ("the kernel asks for its cluster: the launch has clusters of one CTA (--cluster)",)
+    assert trace.lacks == ("the kernel uses its cluster, but the launch has clusters of one CTA (--cluster)",)
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ ENDS = {
     "STS [R22], R0\nLDS.64 R2, [R22+0x400]\nEXIT": "of shared memory",
     "STL [R22+0x40], R0\nEXIT": "of local memory",
     "IADD3 R0, R0, 0x1, RZ\nBRA 0x0\nEXIT": "over 5000 warp instructions",
-    "IADD3 R0, R0, 0x1, RZ": "no instruction behind it",
+    "IADD3 R0, R0, 0x1, RZ": "no instruction after it",
 }
 
 

@@ -131,7 +131,7 @@ def test_lanes_that_parted_meet_in_a_collective_region_and_those_that_did_not_sk
 
 
 def test_a_collective_region_that_goes_on_elsewhere_is_refused():
-    with pytest.raises(UnsupportedError, match="a collective region that goes on elsewhere than behind its end"):
+    with pytest.raises(UnsupportedError, match="a collective region that does not continue after its end"):
         run(COLLECTIVE.format(target=0xB0))
 
 

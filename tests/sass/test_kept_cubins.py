@@ -140,4 +140,4 @@ def test_where_nothing_can_be_kept_it_compiles_and_says_so(
     compile_cuda("k.cu", "sm_89", "nvrtc")
     assert compilations() == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "so that nothing is kept" in line
+    assert "gpuemu keeps nothing" in line

@@ -338,7 +338,7 @@ def test_a_file_that_is_no_side_file_stays():
     with pytest.raises(GpuemuError) as caught:
         write_trace(irregular(), "t.yaml")
     assert "\n".join(brief(caught.value)) == (
-        "t.npz: this file would be overwritten, and it is no side file of a trace"
+        "t.npz: this file would be overwritten, and it is not a side file of a trace"
     )
     assert [p.name for p in Path().iterdir()] == ["t.npz"]
     assert Path("t.npz").read_bytes() == before
@@ -415,7 +415,7 @@ def test_a_side_file_in_a_folder_is_named_with_it():
     Path("folder/t.npz").write_bytes(b"hello")
     with pytest.raises(GpuemuError) as caught:
         load_trace("folder/t.yaml")
-    assert "\n".join(brief(caught.value)) == "folder/t.npz: a damaged file or no NumPy .npz"
+    assert "\n".join(brief(caught.value)) == "folder/t.npz: a damaged file, or not a NumPy .npz"
 
 
 ZERO = np.zeros(0, np.int64)
@@ -698,7 +698,7 @@ def test_a_side_file_is_refused_by_what_it_would_unpack_to_before_it_is_unpacked
 def test_a_side_file_packed_in_another_way_is_refused(method):
     bulky()
     of_one_member("<u4", 1 << 20, method)
-    assert said() == ["t.npz: a damaged file or no NumPy .npz"]
+    assert said() == ["t.npz: a damaged file, or not a NumPy .npz"]
 
 
 def test_a_side_file_of_more_rows_than_fit_is_refused_by_its_header(monkeypatch):

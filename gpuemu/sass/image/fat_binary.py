@@ -97,7 +97,7 @@ def read_containers(content: bytes, file: str) -> tuple[tuple[FatEntry, ...], ..
     A program of separately compiled parts has a container with the linked code, then one for each part.
     """
     if not content.startswith(MAGIC):
-        raise _damaged(file, "a file that is no fat binary")
+        raise _damaged(file, "a file that is not a fat binary")
     found: list[tuple[FatEntry, ...]] = []
     at = 0
     while content[at : at + 4] == MAGIC:

@@ -35,7 +35,7 @@ def address_terms(site: Site, k: int) -> tuple[Register | None, Register | None,
     operand = site.operands[k]
     inside = operand.address
     if inside is None:
-        raise site.unsupported(f"operand {operand.text} is no address that is understood")
+        raise site.unsupported(f"operand {operand.text} is not a supported address")
     found = inside.of("R"), inside.of("UR")
     if inside.unknown or len(inside.registers) != sum(register is not None for register in found):
         raise site.unsupported(f"the address {operand.text} is not understood")

@@ -133,7 +133,7 @@ class ControlFlow(Jumps):
             here = self._effective(group, pc)
             if any_lane(here):
                 what = "a trap" if site.has("TRAP") else "a breakpoint"
-                right = "expected a launch that reaches none, as compilers put traps where a kernel must not come"
+                right = "expected a launch without one: compilers put traps where a kernel must not be"
                 raise ExecutionError(site.instruction, int(np.argmax(here)), what, right)
             group.pc = pc + 1
             return True
@@ -176,7 +176,7 @@ class ControlFlow(Jumps):
         if site.has("COLLECTIVE"):
             barrier, target = COLLECTIVE, self._target(site, site.instruction.operands[-1])
             if self.environment.code[target - 1].opcode != "ENDCOLLECTIVE":
-                raise site.unsupported("a collective region that goes on elsewhere than behind its end")
+                raise site.unsupported("a collective region that does not continue after its end")
 
         def handler(group: Group, pc: int) -> bool:
             wanted = WHOLE_WARP if mask is None else mask()

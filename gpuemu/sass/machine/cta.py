@@ -299,7 +299,7 @@ class CtaExecutor(ControlFlow):
                 raise ExecutionError(
                     last,
                     self._first_lane(mask),
-                    "no instruction behind it",
+                    "no instruction after it",
                     "expected code that ends with EXIT",
                 )
             if self._awaits[pc] and self._waits(group, pc):

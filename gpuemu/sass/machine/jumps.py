@@ -55,7 +55,7 @@ class Jumps:
         address = parse_integer(text)
         index = None if address is None else self._index_of.get(address)
         if index is None:
-            raise site.unsupported(f"the target {text}, which is no instruction of this function")
+            raise site.unsupported(f"the target {text}, which is not an instruction of this function")
         return index
 
     def _go(self, group: Group, taken: NDArray[np.bool_], target: int, otherwise: int) -> bool:

@@ -72,7 +72,7 @@ class Site:
         """Return the register file [register, lane] and number of operand k."""
         register = self.operands[k].register
         if register is None or register.is_predicate:
-            raise self.unsupported(f"operand {k + 1} is no register")
+            raise self.unsupported(f"operand {k + 1} is not a register")
         return self.lanes.file(register.file), register.number
 
     def is_uniform(self, k: int) -> bool:
@@ -254,7 +254,7 @@ class Site:
     def _predicate_lanes(self, k: int) -> NDArray[np.bool_]:
         register = self.operands[k].register
         if register is None or not register.is_predicate:
-            raise self.unsupported(f"operand {k + 1} is no predicate")
+            raise self.unsupported(f"operand {k + 1} is not a predicate")
         return np.asarray(self.lanes.predicate_file(register.file)[register.number])
 
     def _constant(self, operand: Operand, size: int) -> Getter | None:

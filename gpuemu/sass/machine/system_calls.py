@@ -58,7 +58,7 @@ class SystemCalls:
         """
         function = self._functions.get(name)
         if function is None:
-            raise site.unsupported(f"a call of {name}, which is no code of this cubin")
+            raise site.unsupported(f"a call of {name}, which has no code in this cubin")
         for lane in np.flatnonzero(lanes).tolist():
             function(site, lane)
         low, high = (self._registers[_RETURN_ADDRESS + k].astype(np.uint64) for k in (0, 1))
@@ -155,9 +155,9 @@ class SystemCalls:
             return
         size = self._blocks.pop(address, None)
         if size is None:
-            found, right = f"free of {address:#x}", "expected a block that malloc gave and that is not free"
+            found, right = f"free of {address:#x}", "expected a block that malloc returned and that is not free"
             error = ExecutionError(site.instruction, lane, found, right)
-            error.title = "Malloc/Free error: a free of what is no block"
+            error.title = "Malloc/Free error: free of an unallocated block"
             raise error
         if self._environment.observer is not None:
             self._environment.observer.frees(site, lane, address)

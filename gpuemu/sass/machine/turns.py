@@ -181,7 +181,7 @@ class Turns:
             site, lane = stuck_at
             found, right = (
                 "a wait forever for other CTAs of its cluster",
-                "the other CTAs to arrive and to bring what it waits for",
+                "the other CTAs to arrive and deliver what it waits for",
             )
             return ExecutionError(site.instruction, lane, found, f"expected {right}")
         look = looks[0]
@@ -229,7 +229,7 @@ class Turns:
             except UnsupportedError:
                 return f": it finds {value}"
             return f": it finds {value} and waits until that {words} {int(against)}"
-        return f": it finds {value}, again and again"
+        return f": it finds {value} again and again"
 
 
 def _hopes(cta: Cta) -> bool:

@@ -71,7 +71,7 @@ def put_units(site: Site, k: int, size: int) -> PutUnits:
     if number == len(file) - 1:
         return lambda values, lanes: None
     if file is site.lanes.uniform_registers:
-        raise site.unsupported("a uniform register is no destination of a load")
+        raise site.unsupported("a uniform register cannot be the destination of a load")
     rows = file[number : number + count]
     if count == 1:
         row = rows[0]

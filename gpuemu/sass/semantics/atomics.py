@@ -113,7 +113,7 @@ def shared_atomic(site: Site) -> Step:
 
 def _put_truth(site: Site) -> PutUnits:
     if not site.has("CAST"):
-        raise site.unsupported("a predicate as what was there")
+        raise site.unsupported("a predicate as the old value")
     store, truths = site.set_predicate(0), np.zeros(site.lanes.count, dtype=np.bool_)
 
     def put(values: Any, lanes: Indices | None) -> None:

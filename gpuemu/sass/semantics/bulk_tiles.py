@@ -49,7 +49,7 @@ class _Tiles(Copier):
         data = buffer.views[1][start : start + tensor_map.BYTES]
         layout = tensor_map.decode(data.tobytes())
         if layout is None or len(layout.shape) != self.rank:
-            found = "bytes that are none" if layout is None else f"one of {len(layout.shape)} dimensions"
+            found = "other bytes" if layout is None else f"one of {len(layout.shape)} dimensions"
             raise self.error(lane, f"in place of a tensor map {found}", f"expected one of {self.rank} dimensions")
         if layout.interleaved:
             raise site.unsupported("an interleaved tensor map")

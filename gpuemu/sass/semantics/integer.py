@@ -94,7 +94,7 @@ def iadd3(site: Site) -> Step:
     while site.is_predicate(first):
         first += 1
     if first > count:
-        raise site.unsupported("so many predicates in front of the operands")
+        raise site.unsupported("this number of predicates before the operands")
     last = first + count
     operand_count(site, *((last + 1, last + 2) if extended else (last,)))
     operands = range(first, last)

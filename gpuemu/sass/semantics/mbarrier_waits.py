@@ -37,7 +37,7 @@ class Wait(NamedTuple):
     def lacks(self) -> str:
         """The missing parts of the phase, in words."""
         if not self.takes:
-            return "was never initialised"
+            return "was never initialized"
         found = []
         if self.arrivals:
             share = "its only arrival" if self.takes == 1 else f"{self.arrivals} of {self.takes} arrivals"
@@ -54,10 +54,10 @@ class Wait(NamedTuple):
         if not self.takes:
             return "mbarrier.init and a barrier of the CTA before the wait"
         if self.bytes:
-            return "expect_tx of as many bytes as the copies bring"
+            return "expect_tx for as many bytes as the copies deliver"
         if self.arrivals == self.takes:
             return "arrivals in every phase, or a wait for the other parity: the phase before is over"
-        return "as many arrivals in every phase as it was initialised for"
+        return "as many arrivals in every phase as it was initialized for"
 
 
 def pending(site: Site) -> Callable[[Bools], bool]:

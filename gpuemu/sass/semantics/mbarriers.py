@@ -168,7 +168,7 @@ class _Barrier:
         after = self.change(before, int(amounts[lane]))
         if after is None:
             raise ExecutionError(
-                self.site.instruction, lane, "an arrival that the barrier's phase has no place for",
+                self.site.instruction, lane, "more arrivals than the barrier's phase takes",
                 "expected as many arrivals as the barrier was initialized for",
             )  # fmt: skip
         words[at] = after

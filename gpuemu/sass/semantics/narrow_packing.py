@@ -64,7 +64,7 @@ def _coder(site: Site, to: str) -> Callable[[Any], Any]:
     """Return a function from float32 to the bits, with .RELU and .SATFINITE."""
     form, values = _FORMATS[to], _VALUES[to]
     if not site.has("SATFINITE") or rounding_of(site) != "RN":
-        raise site.unsupported(f"{to} but to the nearest with .SATFINITE")
+        raise site.unsupported(f"{to} without rounding to nearest and .SATFINITE")
     sign = 3 if to == "E2M1" else 5
     positive, relu = values[: 1 << sign], site.has("RELU")
 
@@ -82,7 +82,7 @@ def _coder(site: Site, to: str) -> Callable[[Any], Any]:
 def _exponents(site: Site) -> Callable[[Any], Any]:
     rounding, finite = rounding_of(site), site.has("SATFINITE")
     if rounding not in ("RZ", "RP") or site.has("RELU"):
-        raise site.unsupported("E8 but by .RZ or .RP")
+        raise site.unsupported("E8 without .RZ or .RP")
 
     def code(numbers: Any) -> Any:
         size = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32) & np.uint32(0x7FFFFFFF)
@@ -99,7 +99,7 @@ def _pack(site: Site, code: Callable[[Any], Any], high: Getter, low: Getter, wid
     """Pack one number above the other; the last operand, shifted up, is above both."""
     store, last = site.destination(0), len(site.operands) - 1
     if site.operands[last].suffixes or site.operands[last].negative:
-        raise site.unsupported(f"{site.operands[last].text}, of which bits are wanted")
+        raise site.unsupported(f"{site.operands[last].text} where plain bits are needed")
     c = site.raw(last)
     one, both = np.uint32(width), np.uint32(2 * width)
 

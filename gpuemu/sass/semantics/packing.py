@@ -105,7 +105,7 @@ def _plain(site: Site, k: int) -> Getter:
     """Return operand k as a register's or constant's bits; refuse decorations."""
     operand = site.operands[k]
     if operand.negative or operand.absolute or operand.inverted or operand.suffixes not in ((), ("24",), ("28",)):
-        raise site.unsupported(f"{operand.text}, of which bits are wanted")
+        raise site.unsupported(f"{operand.text} where plain bits are needed")
     return site.raw(k)
 
 

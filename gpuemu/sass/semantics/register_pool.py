@@ -58,7 +58,7 @@ def never_granted(site: Site, lane: int) -> tuple[str, str]:
     wanted = (int(lanes.held.sum()) - int(lanes.held[lane // WARP]) + _asked(site)) * WARP
     launched = f"it was launched with {lanes.pool * WARP:,}, {lanes.pool // lanes.warps} a thread"
     return (
-        f"a wait forever for {_asked(site)} registers a thread: with them the CTA has {wanted:,}, and {launched}",
+        f"a wait forever for {_asked(site)} registers per thread: with them the CTA has {wanted:,}, and {launched}",
         "expected counts of setmaxnreg that fit all warps, including those that have exited",
     )
 

@@ -130,7 +130,7 @@ class _Gmma:
             raise site.unsupported("this form of warpgroup instruction")
         sides = [_Side(mode.k, size, f"tnsp{x}" in flags) for x in "AB"]
         if any(side.row_major for side in sides) and size != 2:
-            raise site.unsupported("a transposed matrix of elements that have not 16 bits")
+            raise site.unsupported("a transposed matrix whose elements do not have 16 bits")
         first = named.number
         self._a = None if number == 2 else _SharedMatrix(site, sides[0], first, "negA" in flags)
         self._b = _SharedMatrix(site, sides[1], first + 2, "negB" in flags)

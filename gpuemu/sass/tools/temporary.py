@@ -25,7 +25,7 @@ def temporary_folder() -> Iterator[Path]:
     try:
         place = tempfile.gettempdir()
     except FileNotFoundError:
-        raise GpuemuError.one("TMPDIR", None, "", "no temporary folder that takes a file", _right()) from None
+        raise GpuemuError.one("TMPDIR", None, "", "no writable temporary folder", _right()) from None
     try:
         with tempfile.TemporaryDirectory(prefix="gpuemu-", dir=place) as name:
             yield Path(name)

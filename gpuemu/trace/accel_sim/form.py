@@ -41,13 +41,13 @@ WINDOW_BYTES = 1 << 24
 """Size of the windows of generic addresses at `shmem base_addr` and `local mem base_addr`."""
 
 ACCEL_SIM = (
-    "an Accel-Sim trace: guards, constants, uniform and special registers are not in it, and nothing waits for them;"
-    " wide registers are as wide as the opcode says"
+    "an Accel-Sim trace: it lacks guards, constants, uniform and special registers, and nothing waits for them;"
+    " the opcode gives the width of registers"
 )
-BARRIERS = "its barriers have no numbers: each is taken for barrier 0 and the whole CTA"
+BARRIERS = "its barriers have no numbers: each is assumed to be barrier 0 for the whole CTA"
 COPIES = (
-    "its asynchronous copies (LDGSTS) have no shared addresses: they are taken to write one lane behind the other,"
-    " without bank conflicts, and to read so, too"
+    "its asynchronous copies (LDGSTS) have no shared addresses: the lanes are assumed to write consecutive"
+    " bytes without bank conflicts, and to read consecutive bytes"
 )
 
 

@@ -35,7 +35,7 @@ REMEDIES = {
     "last_cta": "a release and an acquire", "bulk_wait": "a wait at the mbarrier", "out_proxy": "fence.proxy.async",
     "out_reuse": "cp.async.bulk.wait_group.read", "out_exit": "cp.async.bulk.wait_group.read 0 before",
     "mbarrier_not_there": "__syncthreads() between the mbarrier's initialisation",
-    "wrong_parity": "a wait for the other parity", "expects_too_much": "expect_tx of as many bytes as the copies bring",
+    "wrong_parity": "a wait for the other parity", "expects_too_much": "expect_tx for as many bytes as the copies deliver",
     "arrives_too_seldom": "as many arrivals in every phase", "histogram_begins": "(cluster.sync()) between them",
     "barrier_made": "(cluster.sync()) between the mbarrier's initialisation", "multicast": "a wait at the mbarrier",
     "one_lane": "__syncwarp() before the arrival or release", "one_lane_done": "__syncwarp() before the arrival or release",

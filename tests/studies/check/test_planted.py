@@ -51,7 +51,9 @@ PLANTED = {
     ("heap", "before_the_start"): Fault("memcheck", "Invalid __global__ write of size 4 bytes", ""),
     ("heap", "used_after_free"): Fault("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the"),
     ("heap", "of_all"): Fault("memcheck", "Invalid __global__ read of size 4 bytes", "no access after the free"),
-    ("heap", "freed_twice"): Fault("memcheck", "Malloc/Free error: a free of what is no block", "a block that malloc"),
+    ("heap", "freed_twice"): Fault(
+        "memcheck", "Malloc/Free error: free of an unallocated block", "a block that malloc"
+    ),
     ("arrays", "next"): Fault("memcheck", READ, "keep the index within a (128 bytes)"),
     ("arrays", "before"): Fault("memcheck", READ, "keep the index within b (1024 bytes)"),
     ("arrays", "one"): Fault("memcheck", WRITE, "keep the index within bins (64 bytes)"),
