@@ -13,6 +13,7 @@ from gpuemu.arch.text import to_yaml
 from gpuemu.views.sure.estimate import as_data, at_end
 from gpuemu.views.sure.glance import about
 from gpuemu.views.sure.settling import SETTLED_BY, settled_by
+from gpuemu.views.sure.sure_text import lines
 from validation.corpus import kernels_for
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
@@ -92,6 +93,10 @@ def test_a_run_says_what_matters_most_and_what_settles_it(result: gpuemu.Result)
     assert changes[-1] > 0
     assert 0.05 < sure.share < 0.1
     assert as_data(sure)["effects"][0]["range"] == [first.range.low, first.range.high]
+    text = [line for _, line in lines(sure, 100)]
+    known, own = f"{sure.low} to {sure.high}", f"{sure.lowest} to {sure.highest}"
+    assert text[0] == f"{sure.cycles} cycles. Uncertain sm_89 values: {known}. With the model's own 5% error: {own}."
+    assert any(line.endswith("measure example_v1_w1") for line in text)
 
 
 def test_an_end_at_which_the_architecture_contradicts_itself_is_moved_inside(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""The uncertainty of an answer, as text.
+"""The uncertainty of an answer, as text. `gpuemu run v5_swizzle --arch sm_89 --sure` prints, among other lines,
 
-How sure: 757 cycles, 717 to 810 for what is not known of sm_89; with the 5% of the model itself 702
-to 822
-10 of the 62 values of confidence C and D that the run depends on move the cycles
-value                                                            range            cycles
-launch.constant_operand_miss_cycles 42                        34 to 52        733 to 787
-  latency of C; settled by example_v1_w1
+698 cycles. Uncertain sm_89 values: 667 to 738. With the model's own 5% error: 651 to 751.
+10 of the 66 values of confidence C and D that the run depends on change the cycles.
+Value                                       Range      Cycles  Why
+launch.constant_operand_miss_cycles      34 to 52  674 to 728  latency of C; measure example_v1_w1
+42
 """
 
 from __future__ import annotations
@@ -19,22 +18,26 @@ from gpuemu.views.sure.estimate import MODEL_SHARE, MOST, Sure
 
 def lines(sure: Sure, columns: int) -> Iterator[Line]:
     """The lines, at most `columns` wide, each with a style."""
-    said = f"How sure: {sure.cycles} cycles, {sure.low} to {sure.high} for what is not known of {sure.arch}; with the"
-    said += f" {MODEL_SHARE:.0%} of the model itself {sure.lowest} to {sure.highest}"
+    said = f"{sure.cycles:,} cycles. Uncertain {sure.arch} values: {sure.low:,} to {sure.high:,}."
+    said += f" With the model's own {MODEL_SHARE:.0%} error: {sure.lowest:,} to {sure.highest:,}."
     for line in wrap(said, columns):
         yield "strong", line
     told = f"{len(sure.effects)} of the {sure.moved} values of confidence C and D that the run depends on"
-    for line in wrap(f"{told} move the cycles", columns):
+    for line in wrap(f"{told} change the cycles.", columns):
         yield "plain", line
     rows = [
         (
             f"{e.range.name} {_number(e.range.value)}", f"{_number(e.range.low)} to {_number(e.range.high)}",
-            f"{e.at_low} to {e.at_high}", f"{e.range.why}; settled by {e.settled_by or 'no measurement yet'}",
+            f"{e.at_low:,} to {e.at_high:,}", f"{e.range.why}; {_narrowed(e.settled_by)}",
         )
         for e in sure.effects[:MOST]
     ]  # fmt: skip
     if rows:
         yield from Table([words("Value"), number("Range"), number("Cycles"), words("Why")], rows).lines(columns)
+
+
+def _narrowed(measurement: str) -> str:
+    return f"measure {measurement}" if measurement else "no measurement yet"
 
 
 def _number(value: float) -> str:
