@@ -35,7 +35,7 @@ MOST_STEPS = 600
 MOST_COUNTED_STEPS = 12_000
 """Steps for which the instructions of warps are counted."""
 MOST_LOCAL_BYTES = 1 << 26
-"""Of local memory, of all lanes together."""
+"""The local memory of all lanes together."""
 _ENDS = (
     "STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "SYNCS", "UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG",
     "UTMAREDG", "NANOSLEEP", "BPT", "CALL",
@@ -121,7 +121,7 @@ def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
 
 
 def _go(environment: Environment, ctas: Numbers) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
-    """What `scout` finds of these CTAs."""
+    """The result of `scout` for these CTAs only."""
     many = beside(environment, ctas, np.zeros(len(ctas), np.int64))
     ctas = ctas[: many.lanes.warps]
     executor = Scouts(many)
@@ -176,10 +176,10 @@ class _Counts(Recorder):
         return number
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
-        """Of no interest."""
+        """Counting needs no addresses."""
 
     def of_warps(self) -> Numbers:
-        """Of each warp."""
+        """The instructions of each warp."""
         return np.asarray(np.bincount(np.array(self.sets, np.int64), minlength=len(self._members)) @ self._members)
 
 

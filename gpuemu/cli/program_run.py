@@ -34,7 +34,7 @@ _WIPED = "\r\x1b[K"
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """What to show of a program's run; see the options of `gpuemu exec`."""
+    """The options of `gpuemu exec` that say what to show."""
 
     form: str = "text"
     output: str | None = None
@@ -49,14 +49,14 @@ class ProgramOptions:
 
 @dataclass(frozen=True)
 class Built:
-    """A program that gpuemu has built: the command that builds it, and the one that runs it then."""
+    """A program that gpuemu has built, with the commands that build and run it."""
 
     how: str
     command: Sequence[str]
 
 
 def run_on(arch: Architecture, command: Sequence[str], options: ProgramOptions, built: Built | None = None) -> int:
-    """Run a program, show what it did, and return the exit code. Raises GpuemuError."""
+    """Run a program, show its launches and copies, and return the exit code. Raises GpuemuError."""
     from gpuemu.programs.device import Maker
     from gpuemu.programs.server import run_program
     from gpuemu.programs.settings import Settings
@@ -123,7 +123,7 @@ def _check(config: LaunchConfig) -> Sequence[Any]:
 
 
 def _tell_findings(journal: Journal) -> bool:
-    """Print each finding once; whether one is an error."""
+    """Print each finding once, and return whether one is an error."""
     found = [finding for one in journal.launches for finding in one.findings]
     for sentence in dict.fromkeys(map(_sentence, found)):
         click.echo(sentence, err=True)
@@ -136,7 +136,7 @@ def _sentence(finding: Any) -> str:
 
 
 def _show_why(journal: Journal, name: str) -> None:
-    """The causes of the longest launch of a kernel."""
+    """Print the causes of the longest launch of a kernel."""
     from gpuemu.studies.why import text as views
     from gpuemu.studies.why.api import why
 
@@ -156,7 +156,7 @@ def _show_why(journal: Journal, name: str) -> None:
 
 
 def _save_traces(journal: Journal, folder: Path) -> None:
-    """A file for each launch that was timed: 0003_scale.yaml."""
+    """Write a file for each timed launch, such as 0003_scale.yaml.gz."""
     from gpuemu.trace.recorded import write_trace
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _file_name(one: LaunchRecord) -> str:
 
 
 class ProgressLine:
-    """A line on a terminal: what gpuemu executes, how far it is, and about how long it still takes."""
+    """A line on a terminal: the launch that executes, its progress, and an estimate of the remaining time."""
 
     def __init__(self) -> None:
         self._stream = own(sys.stderr)
@@ -179,7 +179,7 @@ class ProgressLine:
 
     @property
     def hear(self) -> Callable[[str, float | None], None] | None:
-        """None if nobody would see it."""
+        """The listener, or None if standard error is not a terminal."""
         return self._hear if self._shown else None
 
     def wipe(self) -> None:

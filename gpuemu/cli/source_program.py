@@ -16,7 +16,7 @@ from gpuemu.base.reading import read_whole
 from gpuemu.cli.program_run import FORMS, Built, ProgramOptions, run_on
 
 _LAUNCH = ("kernel", "grid", "block", "args")
-"""Parameters that describe the launch of one kernel: with one of them, gpuemu runs this kernel alone."""
+"""Parameters that describe the launch of one kernel. With one of them, gpuemu runs only this kernel."""
 _TAKEN = frozenset(
     ("trace", "arch_name", "chip", "caches", "settings", "form", "output", "define", "include", "compiler_flags")
 )
@@ -26,7 +26,7 @@ _ARCH = "sm_90"
 
 
 def is_program(path: str, context: click.Context) -> bool:
-    """Whether a file is a source with a main function, and the command line says nothing of a launch."""
+    """Whether a file is a source with a main function, and the command line describes no launch."""
     if ending(path) != ".cu" or any(_is_given(context, name) for name in _LAUNCH):
         return False
     try:

@@ -1,6 +1,6 @@
-"""Builds the library that takes the place of CUDA in a program's process, once for each version of its source.
+"""Builds the library that replaces CUDA in a program's process, once per version of its source.
 
-The system's C++ compiler does it, or the one in the ziglang wheel. What is built is kept in gpuemu's cache.
+The system's C++ compiler builds it, or the compiler of the ziglang wheel. gpuemu's cache keeps the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUILD_S = 300
 
 
 def library_folder() -> Path:
-    """The folder with the library, under its own name and as libcuda.so.1, and the auditor. Raises GpuemuError."""
+    """The folder with the auditor and the library, which is also there as libcuda.so.1. Raises GpuemuError."""
     sources = sorted(SOURCES.iterdir())
     compiler = _compiler()
     content = b"\0".join(
@@ -58,7 +58,7 @@ def _compiler() -> list[str]:
 
 
 def _build(compiler: Sequence[str], folder: Path) -> None:
-    """Compile and link into a folder. Raises GpuemuError with the compiler's first complaint."""
+    """Compile and link into a folder. Raises GpuemuError with the compiler's first error."""
     refused = (SOURCES / "refused.txt").read_text(encoding="utf-8").split()
     (folder / "protocol.h").write_text(header(), encoding="utf-8")
     (folder / "refused.h").write_text("".join(f"REFUSED({name})\n" for name in refused), encoding="utf-8")
@@ -79,7 +79,7 @@ def _build(compiler: Sequence[str], folder: Path) -> None:
 
 
 def _compile(compiler: Sequence[str], folder: Path, source: Path, to: Path) -> list[str]:
-    """The auditor has no C++ library: it lives in a namespace of its own."""
+    """The command for one source. The auditor uses no C++ library, because it runs in a namespace of its own."""
     more = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics") if source.stem == "audit" else ()
     return [*compiler, *_OPTIONS, *more, f"-I{folder}", "-c", str(source), "-o", str(to)]
 

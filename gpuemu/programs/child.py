@@ -1,7 +1,7 @@
-"""How our library gets into a program's process, and which programs it cannot get into.
+"""Puts gpuemu's library into a program's process, and refuses programs where this is impossible.
 
-The child finds our libcuda.so.1 first (LD_LIBRARY_PATH), has our runtime in front of a shared one (LD_PRELOAD), and has
-a static one redirected while it is loaded (LD_AUDIT). No other process that gpuemu starts sees any of it.
+LD_LIBRARY_PATH makes the child find gpuemu's libcuda.so.1 first. LD_PRELOAD puts gpuemu's runtime in front of a shared
+one, and LD_AUDIT redirects a static one while it is loaded. No other process that gpuemu starts gets these variables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ELF, _X86_64, _INTERPRETER = b"\x7fELF", 62, 3
 
 
 def environment_for(program: str, door: int, given: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a child in which CUDA is ours. Raises GpuemuError for a program that cannot have it."""
+    """The variables of a child that uses gpuemu's CUDA. Raises GpuemuError for a program that cannot use it."""
     check(program, given.get("PATH"))
     folder = library_folder()
     environment = dict(given)
@@ -36,7 +36,7 @@ def environment_for(program: str, door: int, given: Mapping[str, str]) -> dict[s
 
 
 def check(program: str, path: str | None = None) -> None:
-    """Raises GpuemuError for a program that our library cannot get into."""
+    """Raises GpuemuError for a program that cannot load gpuemu's library."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise _refused(program, f"{platform.system()} on {platform.machine()}", "expected x86-64 Linux")
     found = shutil.which(program, path=path)

@@ -1,4 +1,4 @@
-"""What a program finds when it asks for the device's properties: those of the chosen chip, computed where possible."""
+"""The device properties of the chosen chip, as a program queries them. gpuemu computes them where it can."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capability(arch: Architecture) -> tuple[int, int]:
 
 
 def dram_bytes_per_nanosecond(arch: Architecture) -> float:
-    """What DRAM reads and writes, in GB/s."""
+    """The bandwidth of DRAM in GB/s."""
     chip = arch.chips[arch.chip]
     if chip.dram_gigabytes_per_second is not None:
         return chip.dram_gigabytes_per_second
@@ -47,7 +47,7 @@ def describe(arch: Architecture) -> Chip:
 
 
 def _attributes(arch: Architecture) -> dict[int, int]:
-    """By the numbers of CUdevice_attribute, which are those of cudaDeviceAttr. What is missing is 0."""
+    """Values by the numbers of CUdevice_attribute, which are also those of cudaDeviceAttr. Missing numbers mean 0."""
     chip, sm, shared = arch.chips[arch.chip], arch.sm, arch.shared_memory
     major, minor = capability(arch)
     block, grid = (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
@@ -61,7 +61,7 @@ def _attributes(arch: Architecture) -> dict[int, int]:
         97: shared.max_bytes_per_cta, 106: sm.max_ctas, 111: shared.reserved_bytes_per_cta,
     }  # fmt: skip
     alignments = {14: 512, 30: 512, 51: 32}
-    # Two copy engines; one device, not integrated, whose bus number is the first behind the bridge.
+    # Two copy engines (40). One device that is not integrated, with the first bus number after the bridge (33).
     there = dict.fromkeys((15, 19, 31, 41, 78, 79, 80, 83, 88, 89, 90, 91, 95, 99, 115), 1) | {40: 2, 33: 1}
     there |= {120: int(major >= 9)}
     return limits | alignments | there

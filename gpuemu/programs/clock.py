@@ -1,7 +1,7 @@
-"""Emulated time: what launches, copies and fills take, in the order that their streams give them.
+"""Emulated time: the durations of launches, copies and fills, in the order of their streams.
 
-Kernels have all SMs, one after another; copies to the device, from it and within it have an engine each, and may run
-beside a kernel of another stream. The host's own work takes no time: its clock goes on when it waits for the device.
+Kernels use all SMs and run one after another. Copies to the device, from it and within it each have an engine, and may
+overlap a kernel of another stream. The host's own work takes no time. Its clock advances when it waits for the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COPY_NANOSECONDS, FILL_NANOSECONDS = 1500.0, 1500.0
 
 
 class Clock:
-    """The times at which the host, each stream and each engine are done with what they were given."""
+    """The times at which the host, each stream and each engine finish their work."""
 
     def __init__(self, dram_bytes_per_nanosecond: float):
         self.host = 0.0
@@ -27,7 +27,7 @@ class Clock:
         self._events: dict[int, float] = {}
 
     def work(self, stream: int, engine: str, nanoseconds: float) -> float:
-        """Give an engine work, in a stream; returns when it begins."""
+        """Give an engine work from a stream, and return the time when the work begins."""
         begins = max(self.host, self._ready(stream), self._engines[engine])
         self._streams[stream] = self._engines[engine] = begins + nanoseconds
         return begins
@@ -43,7 +43,7 @@ class Clock:
         return FILL_NANOSECONDS + size / self._dram
 
     def wait_for(self, stream: int) -> None:
-        """The host waits for a stream, or for all."""
+        """The host waits for one stream, or for all streams."""
         done = max(self._streams.values(), default=0.0) if stream == ALL_STREAMS else self._ready(stream)
         self.host = max(self.host, done)
 
@@ -51,17 +51,17 @@ class Clock:
         self._events[event] = max(self.host, self._ready(stream))
 
     def wait(self, stream: int, event: int) -> None:
-        """A stream waits for an event; for one that was never recorded it does not."""
+        """A stream waits for an event, unless nobody has recorded the event."""
         self._streams[stream] = max(self._streams[stream], self._events.get(event, 0.0))
 
     def elapsed(self, first: int, second: int) -> float | None:
-        """Nanoseconds between two events; None if one was not recorded."""
+        """Nanoseconds between two events, or None if one of them was not recorded."""
         if first not in self._events or second not in self._events:
             return None
         return self._events[second] - self._events[first]
 
     def _ready(self, stream: int) -> float:
-        """The legacy default stream waits for all others, and they for it."""
+        """When a stream may begin its next work. The legacy default stream and the others wait for each other."""
         if stream == DEFAULT_STREAM:
             return max(self._streams.values(), default=0.0)
         return max(self._streams[stream], self._streams[DEFAULT_STREAM])

@@ -1,8 +1,9 @@
-"""The emulated GPU of one process of a program: what `protocol.Device` asks for."""
+"""The emulated GPU of one process of a program. It implements `protocol.Device`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from gpuemu.programs.modules import Modules
 from gpuemu.programs.protocol import Chip, Copy, DeviceError, Direction, Function, MemoryKind
 from gpuemu.programs.settings import Settings
 from gpuemu.sass.launch_config import DEFAULT_STACK_BYTES
+from gpuemu.sass.tools.images import link_images
 from gpuemu.trace.launch_limits import MOST_STACK_BYTES
 from gpuemu.trace.model import Launch
 from gpuemu.trace.residency import limits_of
@@ -25,7 +27,7 @@ _STACK_LIMIT = 0
 
 
 class EmulatedDevice:
-    """See `protocol.Device`. What happens goes into `journal`, which the processes of a program share."""
+    """See `protocol.Device`. The processes of a program share `journal`, which lists launches and copies."""
 
     def __init__(self, process: int, heap: NDArray[np.uint8], file: int, settings: Settings, journal: Journal):
         self._process = process
@@ -90,14 +92,21 @@ class EmulatedDevice:
         for start in gone.arrays if gone is not None else ():
             self._memory.remove(start)
 
+    def link(self, images: Sequence[bytes]) -> bytes:
+        return link_images(images, "cuLinkComplete", chips.capability(self._settings.arch))
+
     def function(self, module: int, name: str) -> Function:
         return self._modules.function(module, name)
 
     def kernels(self, module: int) -> list[str]:
         return list(self._modules.module(module).cubin.kernels)
 
-    def variable(self, module: int, name: str) -> tuple[int, int]:
-        return self._modules.variable(module, name)
+    def variable(self, module: int, name: str, is_managed: bool = False) -> tuple[int, int]:
+        address, size = self._modules.variable(module, name)
+        section = self._memory.at(address)
+        if is_managed and section is not None:
+            section.kind = MemoryKind.MANAGED
+        return address, size
 
     # -- launches ----------------------------------------------------------------------------------------------
 
@@ -153,7 +162,7 @@ class EmulatedDevice:
     def clusters(
         self, function: int, block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared_bytes: int
     ) -> int:
-        """A cluster lies on the SMs of one GPC."""
+        """The SMs of one GPC hold a whole cluster."""
         chip = self._settings.arch.chips[self._settings.arch.chip]
         gpcs = chip.gpcs or 1
         ctas = self.occupancy(function, math.prod(block), dynamic_shared_bytes) * (chip.sms // gpcs)
@@ -171,11 +180,11 @@ class EmulatedDevice:
         return printed.encode("utf-8", "surrogateescape")
 
     def close(self) -> None:
-        """What still waits is never read."""
+        """Nobody reads the results of launches that still wait."""
 
 
 class Maker:
-    """Makes a device for each process of a program; see `protocol.DeviceMaker`."""
+    """Makes a device for each process of a program. It implements `protocol.DeviceMaker`."""
 
     def __init__(self, settings: Settings):
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Executes the launches of a program, and times them: the one place here that calls the executor and the emulator."""
+"""Executes the launches of a program and times them. Only this module calls the executor and the emulator."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gpuemu.trace.model import Trace
 from gpuemu.views.result import Result
 
 BUDGET = 10_000_000_000
-"""Warp instructions of a CTA before a kernel counts as endless."""
+"""The warp instructions of a CTA after which gpuemu considers the kernel endless."""
 
 Sizes = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A launch, ready to be executed: `arguments` are the bytes of each parameter."""
+    """A launch that is ready to execute. `arguments` has the bytes of each parameter."""
 
     cubin: Cubin
     kernel: str
@@ -65,23 +65,23 @@ class Job:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a launch takes. `elapsed_cycles` are the profiler's sm__cycles_elapsed.max."""
+    """The duration of a launch. `elapsed_cycles` is the profiler's sm__cycles_elapsed.max."""
 
     elapsed_cycles: int
     nanoseconds: float
     limited_by: str
     result: Result | None = field(repr=False)
-    """The run; None for a time that was scaled."""
+    """The simulation; None for a scaled time."""
 
     def scaled(self, factor: float) -> Timing:
-        """The time of a launch that executes so many times the instructions."""
+        """The time of a launch that executes `factor` times the instructions."""
         cycles = round(self.elapsed_cycles * factor)
         return Timing(cycles, self.nanoseconds * factor, self.limited_by, None)
 
 
 @dataclass
 class Heard:
-    """What is told of an execution: the text of printf, and how far it is."""
+    """Receives the text of printf and the progress of an execution."""
 
     progress: Callable[[int, int], None] | None = None
     printed: list[str] = field(default_factory=list)
@@ -96,7 +96,7 @@ def execute(
 ) -> Trace:
     """Execute a launch in the program's memory. Raises GpuemuError.
 
-    `record`: take down what timing needs. `timed_only`: only the CTAs that are timed execute.
+    `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs.
     """
     config = job.config(arch, arrays, timed_only)
     if not record:
@@ -105,7 +105,7 @@ def execute(
 
 
 def time(trace: Trace, arch: Architecture) -> Timing:
-    """What the launch of a trace takes on the chip. Raises GpuemuError."""
+    """Simulate the launch of a trace on the chip, and return its duration. Raises GpuemuError."""
     texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])
     result = run(replace(trace, source_text=texts), arch)
     whole: Any = result.grid.whole
@@ -114,6 +114,6 @@ def time(trace: Trace, arch: Architecture) -> Timing:
 
 
 def executed_ctas(trace: Trace) -> int:
-    """How many CTAs of a launch were recorded: those that are timed, and the sample beside them."""
+    """The number of recorded CTAs of a launch: the timed CTAs and the sample of others."""
     parts = [trace] if trace.sample is None else [trace, trace.sample.others]
     return len({warp.cta for part in parts for warp in part.warps})

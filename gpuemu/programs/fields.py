@@ -6,7 +6,7 @@ import struct
 
 
 class Reader:
-    """Takes fields off a message, one after the other."""
+    """Reads the fields of a message in order."""
 
     def __init__(self, content: bytes):
         self._content = content
@@ -36,7 +36,7 @@ class Reader:
 
 
 class Writer:
-    """Puts fields into a message."""
+    """Writes the fields of a message in order."""
 
     def __init__(self) -> None:
         self.content = b""

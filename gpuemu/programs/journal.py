@@ -1,4 +1,4 @@
-"""What a program did on its device, in order: launches, copies and fills, with the emulated times of each."""
+"""The launches, copies and fills of a program in order, with their emulated times."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Values = Literal["executed", "sampled"]
 
 @dataclass(eq=False)
 class LaunchRecord:
-    """A launch. `nanoseconds` and `elapsed_cycles` are None where gpuemu did not time it.
+    """A launch. `nanoseconds` and `elapsed_cycles` are None if gpuemu did not time it.
 
-    `values`: "executed", or "sampled" where only the CTAs that are timed executed, or none; the kernel's results are
-    then missing. `timed`: whether it was timed itself, and not one of the same kind before it.
+    `values`: "executed", or "sampled" if no CTA executed or only the timed ones did. The results of a sampled launch
+    are missing. `timed`: gpuemu simulated this launch, rather than an earlier one of its kind.
     """
 
     number: int
@@ -30,7 +30,7 @@ class LaunchRecord:
     stream: int
     values: Values = "executed"
     is_late: bool = False
-    """Whether it was sampled because time was short, and not because nobody read its results."""
+    """Whether gpuemu sampled it because time was short, rather than because nobody read its results."""
     timed: bool = False
     begins: float = 0.0
     timing: Timing | None = field(default=None, repr=False)
@@ -50,7 +50,7 @@ class LaunchRecord:
         return "" if self.timing is None else self.timing.limited_by
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it; times in nanoseconds."""
+        """The launch as JSON. Times are in nanoseconds."""
         return {
             "process": self.process, "kernel": self.kernel, "grid": list(self.grid), "block": list(self.block),
             "registers_per_thread": self.registers, "shared_bytes": self.shared_bytes, "stream": self.stream,
@@ -73,7 +73,7 @@ class CopyRecord:
     nanoseconds: float
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The copy as JSON."""
         return {
             "process": self.process, "kind": self.kind, "bytes": self.size, "stream": self.stream,
             "start_ns": round(self.begins, 1), "duration_ns": round(self.nanoseconds, 1),
@@ -89,7 +89,7 @@ FILL_NAME = "memset"
 
 @dataclass
 class Journal:
-    """Everything that the processes of a program did.
+    """The work of all processes of a program.
 
     `lacks_values`: the program has read memory that late launches did not write.
     """
@@ -100,12 +100,12 @@ class Journal:
     lacks_values: bool = False
 
     def note(self, text: str) -> None:
-        """A sentence for the end of the table, once."""
+        """Add a sentence to the notes below the table, unless it is there."""
         if text not in self.notes:
             self.notes.append(text)
 
     def data(self, exit_code: int, chip: str, arch: str) -> dict[str, Any]:
-        """As JSON has it."""
+        """The journal as JSON."""
         return {
             "exit_code": exit_code, "chip": chip, "arch": arch,
             "launches": [one.data() for one in self.launches], "copies": [one.data() for one in self.copies],

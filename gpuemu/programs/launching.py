@@ -1,9 +1,9 @@
-"""Which launches execute, repeat earlier ones or wait until somebody reads their results, and which are timed.
+"""Decides which launches execute, repeat an earlier one or wait for a reader, and which gpuemu times.
 
-A launch is of the same kind as an earlier one if kernel, configuration and all argument bytes except pointers are
-equal. gpuemu times the first launch of each kind, and again where launches of a kind execute different numbers of
-instructions. From the third on, launches of a kind wait: they execute when the program reads memory that they reach.
-If it ends before, they never do, and are "sampled".
+Two launches are of the same kind if kernel, configuration and all argument bytes except pointers are equal. gpuemu
+times the first launch of each kind, and a later one if it executes a different number of instructions. From the third
+on, launches of a kind wait until the program reads memory that they reach. A launch that still waits when the program
+ends never executes, and counts as "sampled".
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from gpuemu.sass.launch import KernelFaultError
 from gpuemu.trace.model import Trace
 
 _ALIKE = 0.05
-"""Launches of a kind whose instructions differ by a smaller part take the same time."""
+"""Two launches of a kind take the same time if their instructions differ by a smaller part than this."""
 _EXECUTED_BEFORE_WAITING = 2
 _WORTH_SAMPLING = 4
-"""A launch with so many times the CTAs that are timed is tried first, if time is limited."""
+"""With limited time, gpuemu first samples a launch that has so many times the CTAs of one per SM."""
 
 
 _UNSURE = 3.0
-"""By so much the time that a sample foretells may be too long; a launch that may fit is begun."""
+"""A sample may overestimate the time of a launch by this factor. gpuemu begins a launch that may still fit."""
 _LIKELY_PACE = 5e6
-"""Warp instructions a second, as long as no launch was faster."""
+"""Warp instructions per second, until a launch was faster."""
 
 
 class OutOfTimeError(Exception):
-    """The time that the user gave is up, in the middle of a launch."""
+    """The user's time limit has passed during a launch."""
 
 
 @dataclass
 class Timed:
-    """The time of a launch, and the warp instructions that it executed; None where only some of its CTAs did."""
+    """The time of a launch and its warp instructions. The instructions are None if only some CTAs executed."""
 
     timing: Timing
     instructions: int | None
@@ -53,16 +53,16 @@ class Timed:
 
 @dataclass
 class Kind:
-    """What is known of launches of one kind. `seconds`: how long one takes to execute here."""
+    """The times and instruction counts of one kind of launch. `seconds` is the time to execute one here."""
 
     timed: list[Timed] = field(default_factory=list)
     least: int = 0
     most: int = 0
-    """Warp instructions of those that executed."""
+    """`least` and `most` count the warp instructions of launches that executed."""
     executed: int = 0
     seconds: float | None = None
     is_too_long: bool = False
-    """Whether the time was up before gpuemu could time one."""
+    """Whether the time limit passed before gpuemu could time one."""
 
     @property
     def varies(self) -> bool:
@@ -80,14 +80,14 @@ class Kind:
         self.seconds = seconds
 
     def like(self, instructions: int) -> Timing | None:
-        """The time of a launch with about so many instructions."""
+        """The time of a launch with about this number of instructions, or None."""
         nearest = self._nearest(instructions)
         if nearest is None or abs((nearest.instructions or 0) - instructions) > _ALIKE * instructions:
             return None
         return nearest.timing
 
     def about(self, instructions: int | None = None) -> Timing | None:
-        """The time of the nearest, scaled to so many instructions; without a number, that of the first."""
+        """The time of the nearest launch, scaled to this number of instructions. Without a number, the first time."""
         nearest = None if instructions is None else self._nearest(instructions)
         if instructions is None or nearest is None or not nearest.instructions:
             return self.timed[0].timing if self.timed else None
@@ -100,7 +100,7 @@ class Kind:
 
 @dataclass(eq=False)
 class Pending:
-    """A launch, with the memory that it reaches, and all that there was when it was launched."""
+    """A launch with the memory that it reaches, and with all memory at the time of the launch."""
 
     job: Job
     record: LaunchRecord
@@ -115,7 +115,7 @@ class Pending:
 
     @property
     def identity(self) -> Hashable:
-        """What tells it from other launches, but for the contents of memory."""
+        """Equal for launches that differ only in the contents of memory."""
         job = self.job
         return id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes, job.arguments
 
@@ -136,13 +136,13 @@ class Launches:
         self._pace = _LIKELY_PACE
 
     def kind(self, job: Job) -> Kind:
-        """The kind that a launch is of."""
+        """The kind of a launch."""
         arguments = tuple(words_without_pointers(argument) for argument in job.arguments)
         key = id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes, arguments
         return self._kinds.setdefault(key, Kind())
 
     def take(self, launch: Pending) -> None:
-        """Execute a launch now, or keep it until its results are read. Raises GpuemuError."""
+        """Execute a launch now, or keep it until the program reads its results. Raises GpuemuError."""
         kind = launch.kind
         executed = kind.executed >= _EXECUTED_BEFORE_WAITING and not kind.varies
         if executed and not launch.job.prints and self._settings.inspect is None:
@@ -155,7 +155,7 @@ class Launches:
         self._run(launch)
 
     def settle(self, touched: Sequence[Allocation] | None, read: bool = False) -> None:
-        """Execute what waits, up to the last launch that reaches some of this memory; None for all."""
+        """Execute waiting launches, up to the last one that reaches some of this memory. None means all of them."""
         if read and touched is not None and any(id(one) in self._stale for one in touched):
             self._journal.lacks_values = True
         last = 0
@@ -168,18 +168,18 @@ class Launches:
             self._journal.lacks_values |= read and one.record.is_late
 
     def reads_of_the_host(self) -> None:
-        """The host may now look at memory that it shares with the device."""
+        """Execute waiting launches that reach memory shared with the host, which may read it now."""
         shared = [one for launch in self._waiting for one in launch.reached if one.is_shared]
         if shared:
             self.settle(shared, read=True)
 
     def frees(self, gone: Allocation) -> None:
-        """Memory that the host gives back: what waits keeps its contents."""
+        """The host frees memory. Waiting launches get a copy of its contents."""
         if any(one is gone for launch in self._waiting for one in launch.reached):
             gone.data, gone.offset = gone.data.copy(), None
 
     def _repeated(self, launch: Pending) -> bool:
-        """Repeat what an equal launch has written, if nothing waits that reaches the same memory."""
+        """Repeat the writes of an equal launch, unless a waiting launch reaches the same memory."""
         if any(mine is other for one in self._waiting for mine in one.reached for other in launch.reached):
             return False
         key = self._repeats.key(launch.identity, launch.reached)
@@ -211,7 +211,7 @@ class Launches:
         self._stale |= {id(one) for one in launch.reached}
 
     def _fits(self, launch: Pending) -> bool:
-        """Whether a launch may execute before the time is up. A large one is sampled to know that."""
+        """Whether a launch may execute within the time limit. gpuemu samples a large launch to find out."""
         kind, left = launch.kind, self._settings.left
         if left == float("inf") or left <= 0 or kind.seconds is not None:
             return left > (kind.seconds or 0.0)
@@ -220,9 +220,9 @@ class Launches:
         return self._settings.left * _UNSURE > self._sample(launch)
 
     def _sample(self, launch: Pending) -> float:
-        """Time a launch by executing only the CTAs that this needs, in memory of its own.
+        """Time a launch by executing only the CTAs that timing needs, in a private copy of memory.
 
-        Returns the seconds that all its CTAs would probably take.
+        Returns the estimated seconds for all its CTAs.
         """
         launch.record.values = "sampled"
         kind = launch.kind
@@ -286,7 +286,7 @@ class Launches:
         launch.kind.timed.append(Timed(timing, instructions))
 
     def _progress(self, launch: Pending, doing: str, grace: float) -> Callable[[int, int], None] | None:
-        """Hears how many CTAs are done; raises OutOfTimeError when the time is up by more than `grace` seconds."""
+        """A listener for the number of finished CTAs. It raises OutOfTimeError `grace` seconds after the time limit."""
         settings = self._settings
         if settings.progress is None and settings.seconds is None:
             return None
@@ -305,7 +305,7 @@ _FAULTS = {"outside": protocol.ILLEGAL_ADDRESS, "misaligned": protocol.MISALIGNE
 
 
 def fault_of(error: KernelFaultError, record: LaunchRecord) -> DeviceError:
-    """What the program gets for a kernel's fault; gpuemu tells the user all of it."""
+    """The error code of a kernel's fault. gpuemu prints the details for the user."""
     record.fault = str(error)
     print(f"gpuemu: launch {record.number} of {record.kernel}: {error}", file=sys.stderr, flush=True)
     cause = error.cause

@@ -1,8 +1,8 @@
-"""The program's memory on the device: allocations, what of them a launch may reach, and whether it has changed.
+"""The program's memory on the device: allocations, which of them a launch may reach, and whether they have changed.
 
-A launch reaches the allocations and variables that its arguments point to, and those that pointers in them point to.
-Whether their contents are the ones of an earlier launch is told by digests, which are renewed where something has been
-written: the library reports copies and fills, and what a launch writes is found by comparing digests.
+A launch reaches the allocations and variables that its arguments point to, and everything that these point to. Digests
+show whether their contents equal those before an earlier launch. A write invalidates the digest. The library reports
+copies and fills, and gpuemu compares digests to find the writes of launches.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ MOST_SEARCHED_BYTES = 1 << 26
 _NO_RESERVE = 0x4000
 """MAP_NORESERVE, which Python's mmap has no name for."""
 _NOT_OURS = (MemoryKind.MANAGED, MemoryKind.PINNED, MemoryKind.REGISTERED)
-"""Memory that the host writes without a word."""
+"""Memory that the host writes without a call."""
 
 
 @dataclass(eq=False)
 class Allocation:
-    """Memory of the program from a device address on. `size` is what the program asked for, and `data` whole pages."""
+    """Memory of the program. `start` is its device address, `size` the requested bytes, and `data` whole pages."""
 
     start: int
     size: int
     kind: MemoryKind
     data: NDArray[np.uint8] = field(repr=False)
     offset: int | None = None
-    """Of the first byte in the heap; None for a copy of memory that the program has freed."""
+    """The offset of the first byte in the heap. None for a copy of freed memory."""
     digest: bytes | None = field(default=None, repr=False)
-    """Of the contents; None if they may have changed since."""
+    """The digest of the contents. None if they may have changed."""
     points_to: tuple[int, ...] | None = field(default=None, repr=False)
-    """Addresses within the heap that the contents hold; None if that is not known."""
+    """The heap addresses in the contents. None if gpuemu has not searched them."""
 
     @property
     def is_shared(self) -> bool:
@@ -51,14 +51,14 @@ class Allocation:
         self.digest = self.points_to = None
 
     def contents(self) -> bytes:
-        """The digest, renewed if need be."""
+        """The digest of the contents, computed again if they may have changed."""
         if self.digest is None or self.is_shared:
             self.digest = hashlib.blake2b(self.data.data, digest_size=16).digest()
             self.points_to = None
         return self.digest
 
     def pointers(self) -> tuple[int, ...]:
-        """The addresses within the heap that stand in it, at multiples of 8 bytes."""
+        """The heap addresses in the contents, at multiples of 8 bytes."""
         if self.points_to is None or self.is_shared:
             words = self.data[: len(self.data) // _WORD * _WORD].view(np.uint64)
             found: set[int] = set()
@@ -69,17 +69,17 @@ class Allocation:
 
 
 def pointers_in(words: NDArray[np.uint64]) -> list[int]:
-    """The words that are addresses within the heap."""
+    """The words that are heap addresses."""
     return [int(word) for word in np.unique(words[words - np.uint64(BASE) < np.uint64(HEAP_BYTES)])]
 
 
 def words_of(argument: bytes) -> NDArray[np.uint64]:
-    """The bytes of a parameter as words, the last one filled up with zeros."""
+    """The bytes of a parameter as words. Zeros complete the last word."""
     return np.frombuffer(argument + bytes(-len(argument) % _WORD), np.uint64)
 
 
 def words_without_pointers(argument: bytes) -> bytes:
-    """A parameter with zeros in place of addresses within the heap."""
+    """A parameter with zeros in place of heap addresses."""
     words = words_of(argument).copy()
     words[words - np.uint64(BASE) < np.uint64(HEAP_BYTES)] = 0
     return words.tobytes()
@@ -108,7 +108,7 @@ class ProgramMemory:
             self._starts.remove(start)
 
     def at(self, address: int) -> Allocation | None:
-        """The allocation that has this address."""
+        """The allocation at this address."""
         number = bisect_right(self._starts, address) - 1
         if number < 0:
             return None
@@ -116,7 +116,7 @@ class ProgramMemory:
         return found if address < found.start + len(found.data) else None
 
     def within(self, address: int, size: int) -> list[Allocation]:
-        """The allocations that have some of these bytes; copies may span several."""
+        """The allocations with some of these bytes. A copy may span several."""
         first = max(0, bisect_right(self._starts, address) - 1)
         found = []
         for start in self._starts[first:]:
@@ -127,7 +127,7 @@ class ProgramMemory:
         return found
 
     def apart(self, allocations: Iterable[Allocation]) -> dict[int, NDArray[np.uint8]]:
-        """The contents of allocations by their addresses, in memory that nobody else sees: written pages are copied."""
+        """The contents of allocations by their addresses, in private memory. Writes copy their pages."""
         own = mmap.mmap(self._file, len(self._heap), flags=mmap.MAP_PRIVATE | _NO_RESERVE)
         heap = np.frombuffer(own, np.uint8)
         return {
@@ -137,13 +137,13 @@ class ProgramMemory:
 
     @property
     def everything(self) -> list[Allocation]:
-        """In the order of their addresses."""
+        """All allocations in the order of their addresses."""
         return [self._by_start[start] for start in self._starts]
 
     def reached(self, arguments: Sequence[bytes], others: Iterable[int]) -> list[Allocation]:
-        """What a launch with these arguments may read and write; `others` are addresses that its code knows.
+        """The memory that a launch may access. `others` are addresses in its code.
 
-        gpuemu does not search large allocations for pointers: they may point to all others.
+        gpuemu does not search large allocations for pointers, and assumes that they point to all others.
         """
         todo = list(others)
         for argument in arguments:

@@ -1,4 +1,4 @@
-"""The modules of a program: their kernels, and their variables, which live on the device from load to unload."""
+"""The modules of a program with their kernels and variables. Variables are on the device from load to unload."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _REGISTERS = 65536
 
 @dataclass
 class Module:
-    """A module that is loaded. `sections` are the device's bytes of its variables, by the section's name in the cubin;
-    `variables` the address and size of each variable.
+    """A loaded module. `sections` maps section names of the cubin to bytes on the device. `variables` maps names to
+    addresses and sizes.
     """
 
     cubin: Cubin
@@ -42,7 +42,7 @@ class Module:
 
 
 class Modules:
-    """Loads modules for one compute capability; their variables come to lie in the first part of the heap."""
+    """Loads modules for one compute capability. Their variables are in the first part of the heap."""
 
     def __init__(self, heap: NDArray[np.uint8], capability: tuple[int, int]):
         self._heap = heap
@@ -54,7 +54,7 @@ class Modules:
         self._count = 0
 
     def load(self, image: bytes) -> int:
-        """A module's number. Raises DeviceError for an image that a driver refuses, too, and GpuemuError."""
+        """Load a module, and return its number. Raises GpuemuError, or DeviceError if a driver refuses the image."""
         self._count += 1
         file = f"module {self._count}"
         try:
@@ -77,7 +77,7 @@ class Modules:
         return found
 
     def function(self, module: int, name: str) -> Function:
-        """What is known of a kernel; the same number for the same kernel. Raises DeviceError(NOT_FOUND)."""
+        """The attributes of a kernel, always with the same number. Raises DeviceError(NOT_FOUND)."""
         found = self.module(module)
         kernel = found.cubin.kernels.get(name)
         if kernel is None:
@@ -100,7 +100,7 @@ class Modules:
         )  # fmt: skip
 
     def kernel(self, function: int) -> tuple[Module, Kernel]:
-        """The kernel that `function` has numbered."""
+        """The kernel with this number from `function`."""
         return self._functions[function]
 
     def variable(self, module: int, name: str) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class Modules:
         return found
 
     def _place(self, module: Module) -> None:
-        """Give a module's variables their places, and their values."""
+        """Place a module's variables, and set their initial values."""
         cubin = module.cubin
         constants = {
             s.name: s for k in cubin.kernels.values() for n, s in k.constant_sections.items() if n == _CONSTANTS
@@ -133,5 +133,5 @@ class Modules:
 
 
 def refused(error: GpuemuError) -> str:
-    """The sentences of an error, in one line."""
+    """The sentences of an error on one line."""
     return "; ".join(str(problem) for problem in error.problems)

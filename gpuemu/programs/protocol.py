@@ -1,9 +1,9 @@
-"""What the library in the program's process asks of gpuemu, and the `Device` that answers.
+"""The requests of the library in the program's process, and the `Device` that answers them.
 
 Each process of the program has a socket and a heap of its own. The heap is a file in memory that gpuemu and the process
-both map; in the process it lies at the device's addresses, so that a device pointer is a valid host pointer. Copies
-and fills are done by the process itself, in the heap, after gpuemu has answered the request: then every earlier launch
-that reads or writes these bytes must have happened.
+both map. The process maps it at the device's addresses, so that a device pointer is a valid host pointer. The process
+does copies and fills itself, after gpuemu has answered the request. By then, gpuemu must have executed every earlier
+launch that reads or writes these bytes.
 
 A request is its number and the length of its fields (two u32), then the fields. An answer is a status (a CUresult), the
 length of what kernels printed and the length of the fields (three u32), the device's clock (u64), then both. Numbers
@@ -13,6 +13,7 @@ this file (see `header`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -21,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 BASE = 0x7000_0000_0000
-"""The device address of the heap's first byte. Nothing else of a process lies there on x86-64 Linux."""
+"""The device address of the heap's first byte. x86-64 Linux places nothing else of a process there."""
 HEAP_BYTES = 1 << 40
-"""Nearly all of it is never touched, and takes no memory."""
+"""Untouched parts take no memory."""
 DEVICE_BYTES = 1 << 36
-"""The first part of the heap belongs to the `Device`: it places variables of modules there. The rest is for the
-program's allocations, which the library in its process places."""
+"""The `Device` places variables of modules in this first part of the heap. The library in the process places the
+program's allocations in the rest."""
 PAGE_BYTES = 1 << 21
-"""Allocations start at multiples of it. A GPU maps whole pages, so accesses up to the end of the last page succeed."""
+"""Allocations start at multiples of this size. A GPU maps whole pages, so accesses within the last page succeed."""
 
 
 class Request(IntEnum):
@@ -43,7 +44,7 @@ class Request(IntEnum):
     UNLOAD = 7  # u32 module →
     FUNCTION = 8  # u32 module, text name → Function: 11 x u32, u32 count, count x (u32 offset, u32 bytes)
     KERNELS = 9  # u32 module → u32 count, count x text
-    VARIABLE = 10  # u32 module, text name → u64 address, u64 bytes
+    VARIABLE = 10  # u32 module, text name, u32 is_managed → u64 address, u64 bytes
     LAUNCH = 11  # u32 function, dim grid, dim block, dim cluster, u32 shared, u32 cooperative, u64 stream, bytes →
     SYNCHRONIZE = 12  # u64 stream or ALL_STREAMS →
     RECORD = 13  # u64 event, u64 stream →
@@ -53,6 +54,7 @@ class Request(IntEnum):
     CLUSTERS = 17  # u32 function, dim block, dim cluster, u32 dynamic_shared → u32 clusters
     LIMIT = 18  # u32 CUlimit, u64 value →
     REFUSED = 19  # text: the function that is not provided, and why → (the process ends)
+    LINK = 20  # u32 count, count x bytes image → bytes cubin
 
 
 ALL_STREAMS = (1 << 64) - 1
@@ -61,7 +63,7 @@ DEFAULT_STREAM = 0
 
 
 class MemoryKind(IntEnum):
-    """Where the program asked for memory; all of it is in the heap, and kernels reach it at its address."""
+    """The kind of memory that the program asked for. All of it is in the heap, and kernels reach it at its address."""
 
     DEVICE = 1
     MANAGED = 2
@@ -70,7 +72,7 @@ class MemoryKind(IntEnum):
 
 
 class Direction(IntEnum):
-    """Which side of a copy is the host's. Managed memory counts as the device's, pinned memory as the host's."""
+    """The sides of a copy. Managed memory counts as the device's, and pinned memory as the host's."""
 
     HOST_TO_HOST = 0
     HOST_TO_DEVICE = 1
@@ -79,10 +81,10 @@ class Direction(IntEnum):
 
 
 class DeviceError(Exception):
-    """An error that the program gets as a code (a CUresult: the same numbers as cudaError_t).
+    """An error code for the program. CUresult and cudaError_t have the same numbers.
 
-    FAULTS, what a kernel did, stay for the rest of the process: the library returns them from every later call. They
-    may come late, from the first request that needs the launch to be done.
+    FAULTS are errors of kernels. They stay for the rest of the process, and the library returns them from every later
+    call. A fault may come late, from the first request that needs the launch.
     """
 
     def __init__(self, code: int, text: str = ""):
@@ -100,7 +102,7 @@ COOPERATIVE_TOO_LARGE = 720
 
 @dataclass(frozen=True)
 class Chip:
-    """What device queries find. `attributes`: CUdevice_attribute (the numbers of cudaDeviceAttr, too) → value."""
+    """The answers to device queries. `attributes` maps numbers of CUdevice_attribute (and cudaDeviceAttr) to values."""
 
     name: str
     memory_bytes: int
@@ -110,10 +112,10 @@ class Chip:
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel, as `Device.function` finds it; sizes in bytes. `number` names it in a launch.
+    """The attributes of a kernel, with sizes in bytes. `number` identifies the kernel in a launch.
 
     `ptx_version` and `binary_version` are the compute capability times ten (90), of PTX as of machine code.
-    `parameters`: offset and size of each. `cluster`: what __cluster_dims__ says, else zeros.
+    `parameters`: offset and size of each. `cluster`: the sizes of __cluster_dims__, or zeros.
     """
 
     number: int
@@ -130,10 +132,10 @@ class Function:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as the program asked for it. `arguments`: the bytes of all parameters, as Function.parameters says.
+    """A launch of the program. `arguments`: the bytes of all parameters in the layout of Function.parameters.
 
-    The library has checked the configuration against the chip's limits and the kernel's. `cluster` is zeros where the
-    launch does not say.
+    The library has checked the configuration against the limits of chip and kernel. `cluster` is zeros if the launch
+    sets none.
     """
 
     function: int
@@ -148,9 +150,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of `size` bytes, which the process does after the answer; the spans differ from it for rows with gaps.
+    """A copy of `size` bytes, which the process does after the answer. The spans are larger if rows have gaps.
 
-    `waits`: the call returns when the copy is done, as cudaMemcpy does.
+    `waits`: the call returns after the copy, as cudaMemcpy does.
     """
 
     to: int
@@ -166,29 +168,32 @@ class Copy:
 class Device(Protocol):
     """The emulated GPU of one process. Every method may raise DeviceError.
 
-    Work in one stream happens in order; `wait` orders streams by events; the legacy default stream waits for all others
-    and they for it. The library sends operations in an order that respects this (a graph's, too, when it is launched),
-    so a device may do each at once. It may also do work later, as long as no program can notice.
+    Work in one stream happens in order, and `wait` orders streams by events. The legacy default stream waits for all
+    others, and they wait for it. The library sends operations, also those of graphs, in an order that respects this. A
+    device may do each operation immediately, or later if no program can notice.
     """
 
     def chip(self) -> Chip: ...
 
     def allocate(self, address: int, size: int, heap_offset: int, kind: MemoryKind) -> None:
-        """Bytes [address, address + size) are `heap[heap_offset:]` from now on; zero where they are new."""
+        """Bytes [address, address + size) are now `heap[heap_offset:]`. New bytes are zero."""
 
     def free(self, address: int) -> None:
-        """Work that uses the memory has to be done first; the process gives the pages back after the answer."""
+        """Finish the work that uses the memory. The process frees the pages after the answer."""
 
     def copy(self, copy: Copy) -> None:
-        """Work that the bytes depend on, or that depends on them, has to be done first."""
+        """Finish the work that the bytes depend on, and the work that depends on them."""
 
     def fill(self, to: int, to_span: int, size: int, stream: int) -> None:
-        """As `copy`, for cudaMemset."""
+        """Like `copy`, for cudaMemset."""
 
     def load(self, image: bytes) -> int:
-        """A module of a fat binary, a cubin or PTX (text with or without a NUL at its end); its number."""
+        """Load a fat binary, a cubin or PTX (text with or without a final NUL), and return the module's number."""
 
     def unload(self, module: int) -> None: ...
+
+    def link(self, images: Sequence[bytes]) -> bytes:
+        """One cubin of several images (cuLinkComplete)."""
 
     def function(self, module: int, name: str) -> Function:
         """Raises DeviceError(NOT_FOUND)."""
@@ -196,13 +201,16 @@ class Device(Protocol):
     def kernels(self, module: int) -> list[str]:
         """The names (symbols) of all kernels of a module."""
 
-    def variable(self, module: int, name: str) -> tuple[int, int]:
-        """Address and size of a __device__, __constant__ or __managed__ variable. Raises DeviceError(NOT_FOUND)."""
+    def variable(self, module: int, name: str, is_managed: bool = False) -> tuple[int, int]:
+        """Address and size of a __device__, __constant__ or __managed__ variable. Raises DeviceError(NOT_FOUND).
+
+        `is_managed`: the host reads and writes it without a call, as it does managed memory.
+        """
 
     def launch(self, launch: Launch) -> None: ...
 
     def synchronize(self, stream: int) -> None:
-        """Everything in the stream (or in ALL_STREAMS) is done, and in the heap, when this returns."""
+        """Finish all work of the stream, or of ALL_STREAMS. Its results are then in the heap."""
 
     def record(self, event: int, stream: int) -> None: ...
 
@@ -212,33 +220,31 @@ class Device(Protocol):
         """Emulated milliseconds between two events that were recorded."""
 
     def clock(self) -> int:
-        """Emulated nanoseconds that the program's host has waited for, asked for after each request: the program's own
-        clocks advance by them.
-        """
+        """The emulated nanoseconds of the host. The server asks after each request, and the program's clocks follow."""
 
     def occupancy(self, function: int, threads: int, dynamic_shared_bytes: int) -> int:
-        """CTAs that live on one SM at once."""
+        """The number of resident CTAs per SM."""
 
     def clusters(
         self, function: int, block: tuple[int, int, int], cluster: tuple[int, int, int], dynamic_shared_bytes: int
     ) -> int:
-        """Clusters that live on the chip at once."""
+        """The number of resident clusters on the chip."""
 
     def limit(self, which: int, value: int) -> None:
-        """cudaDeviceSetLimit: 0 the stack of a thread, 1 the buffer of printf, 2 the heap of malloc; in bytes."""
+        """cudaDeviceSetLimit. The limits are in bytes: 0 stack per thread, 1 printf buffer, 2 malloc heap."""
 
     def printed(self) -> bytes:
-        """What kernels have printed since the last call; asked for after each request that waits."""
+        """The text that kernels have printed since the last call. The server asks after each request that waits."""
 
     def close(self) -> None:
         """The process has ended."""
 
 
 class DeviceMaker(Protocol):
-    """Makes the device of a process that has begun to use CUDA."""
+    """Makes the device of a process when the process begins to use CUDA."""
 
     def __call__(self, process: int, heap: NDArray[np.uint8], file: int) -> Device:
-        """`file` is the descriptor of the file that the heap is."""
+        """`file` is the descriptor of the heap's file."""
 
 
 def header() -> str:

@@ -1,7 +1,7 @@
-"""Launches that repeat earlier ones: what an executed launch wrote is written again where all that it reads is equal.
+"""Repeats the writes of an earlier launch if a launch would read exactly the same bytes.
 
-A launch is the same as an earlier one if its kernel, configuration, argument bytes and the contents of all memory that
-it reaches are. Then its writes are too.
+Two launches are equal if kernel, configuration, argument bytes and the contents of all reachable memory are equal. Then
+their writes are equal, too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gpuemu.programs.memory import Allocation
 
 _BLOCK = 4096
 MOST_REACHED_BYTES = 1 << 27
-"""Launches that reach more are executed each time: to compare their memory takes longer than it saves."""
+"""Launches that reach more execute each time, because comparing their memory takes longer."""
 MOST_KEPT_BYTES = 1 << 29
-"""Of writes that are kept, the last used stay."""
+"""The limit of kept writes. gpuemu drops the least recently used."""
 
 
 @dataclass(frozen=True)
 class Writes:
-    """What a launch did: blocks of allocations that it changed, the digests that these have since, what it printed."""
+    """The effects of a launch: changed blocks of allocations, the new digests of these, and printed text."""
 
     blocks: tuple[tuple[int, NDArray[np.int64], NDArray[np.uint8]], ...]
     digests: tuple[tuple[int, bytes], ...]
@@ -38,7 +38,7 @@ class Writes:
 
 @dataclass(frozen=True)
 class Before:
-    """What a launch reaches, as it was before the launch."""
+    """The memory that a launch reaches, with its contents before the launch."""
 
     key: Hashable
     reached: Sequence[Allocation]
@@ -46,14 +46,14 @@ class Before:
 
 
 class Repeats:
-    """The writes of launches, by what tells the launches apart."""
+    """The writes of launches, by the keys of the launches."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, Writes] = OrderedDict()
         self._bytes = 0
 
     def key(self, launch: Hashable, reached: Sequence[Allocation]) -> Hashable | None:
-        """What tells a launch in this memory from others; None for one that reaches too much."""
+        """A key that is equal for equal launches. None for a launch that reaches too much memory."""
         if sum(len(one.data) for one in reached) > MOST_REACHED_BYTES:
             return None
         return launch, tuple((one.start, one.contents()) for one in reached)
@@ -68,7 +68,7 @@ class Repeats:
         return Before(key, reached, [one.data.copy() for one in reached])
 
     def keep(self, before: Before, printed: str, instructions: int) -> None:
-        """Keep what a launch has written since `before`."""
+        """Keep the writes of a launch since `before`."""
         blocks, digests = [], []
         for one, old in zip(before.reached, before.copies, strict=True):
             changed = _changed_blocks(old, one.data)
@@ -83,7 +83,7 @@ class Repeats:
             self._bytes -= self._kept.popitem(last=False)[1].bytes
 
     def repeat(self, writes: Writes, reached: Sequence[Allocation]) -> None:
-        """Write what the earlier launch wrote."""
+        """Repeat the writes of the earlier launch."""
         by_start = {one.start: one for one in reached}
         for start, numbers, content in writes.blocks:
             _blocks(by_start[start].data)[numbers] = content
@@ -93,7 +93,7 @@ class Repeats:
 
 
 def _blocks(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """As rows of a block each; memory comes in whole pages."""
+    """The data as one row per block. Memory consists of whole pages."""
     return data.reshape(-1, _BLOCK) if len(data) % _BLOCK == 0 else data.reshape(1, -1)
 
 

@@ -1,9 +1,9 @@
-"""Runs a program with our library in the place of CUDA, and answers the library's requests from `Device` objects.
+"""Runs a program with gpuemu's library in place of CUDA, and answers the library's requests from `Device` objects.
 
     code = run_program(["./app", "1000"], lambda process, heap, file: MyDevice(heap))
 
-The program inherits one end of a socket pair, the door. A process of it that begins to use CUDA sends through the door
-a socket and a heap of its own, so that processes never share a device.
+The program inherits one end of a socket pair, the door. When one of its processes begins to use CUDA, the process sends
+a socket and a heap of its own through the door. Processes never share a device.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_RESERVE = 0x4000
 """MAP_NORESERVE, which Python's mmap has no name for."""
 _HEAD, _ANSWER = struct.Struct("<II"), struct.Struct("<IIIQ")
 _WAITING = frozenset((Request.SYNCHRONIZE, Request.COPY, Request.ELAPSED))
-"""After these, what kernels have printed is asked for."""
+"""After these requests, the answer includes the text that kernels have printed."""
 
 
 class Connection:
@@ -56,7 +56,7 @@ class Connection:
         return self._line.fileno()
 
     def serve(self) -> bool:
-        """Answer one request; False when the process has ended."""
+        """Answer one request. Returns False if the process has ended."""
         head = self._stream.read(_HEAD.size)
         if len(head) < _HEAD.size:
             return False
@@ -108,6 +108,9 @@ class Connection:
     def _unload(self, given: Reader, answer: Writer) -> None:
         self.device.unload(given.u32())
 
+    def _link(self, given: Reader, answer: Writer) -> None:
+        answer.data(self.device.link([given.data() for _ in range(given.u32())]))
+
     def _function(self, given: Reader, answer: Writer) -> None:
         found = self.device.function(given.u32(), given.text())
         for value in (
@@ -125,7 +128,7 @@ class Connection:
             answer.text(name)
 
     def _variable(self, given: Reader, answer: Writer) -> None:
-        address, size = self.device.variable(given.u32(), given.text())
+        address, size = self.device.variable(given.u32(), given.text(), bool(given.u32()))
         answer.u64(address).u64(size)
 
     def _launch(self, given: Reader, answer: Writer) -> None:
@@ -164,7 +167,7 @@ _ANSWERS: Mapping[Request, Callable[[Connection, Reader, Writer], None]] = {
 
 
 class Server:
-    """The processes of one program, answered one request at a time."""
+    """Answers the processes of one program, one request at a time."""
 
     def __init__(self, make: DeviceMaker):
         self.refusals: list[str] = []
@@ -175,7 +178,7 @@ class Server:
         self._connections: list[Connection] = []
 
     def serve_until(self, process: subprocess.Popen[bytes]) -> int:
-        """Answer until the program's first process has ended; its exit code, negative for a signal."""
+        """Answer until the program's first process ends. Returns its exit code, which is negative for a signal."""
         ended = os.pidfd_open(process.pid)
         self._selector.register(ended, selectors.EVENT_READ)
         try:
@@ -221,9 +224,9 @@ class Server:
 def run_program(
     command: Sequence[str], make: DeviceMaker, environment: Mapping[str, str] | None = None
 ) -> tuple[int, list[str]]:
-    """Run a program on devices from `make`; its exit code (negative: the signal that ended it), and what was refused.
+    """Run a program on devices from `make`. Returns its exit code (negative for a signal) and the refusals.
 
-    Its standard streams are ours. Raises GpuemuError for a program that cannot be served.
+    The program inherits the standard streams. Raises GpuemuError for a program that cannot use gpuemu's CUDA.
     """
     server = Server(make)
     surroundings = environment_for(command[0], server.door.fileno(), os.environ if environment is None else environment)

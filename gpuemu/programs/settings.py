@@ -1,4 +1,4 @@
-"""What the user asks of a program's run: the chip, how long it may take, and which launches to time."""
+"""The user's settings for a program's run: the chip, the time limit, and the launches to time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpuemu.arch import Architecture
 from gpuemu.sass.launch_config import LaunchConfig
 
 SAMPLING_SECONDS = 60.0
-"""So long after the time is up, a launch of a new kind may still be sampled for its time."""
+"""For so long after the time limit, gpuemu still samples launches of new kinds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`seconds`: gpuemu executes launches for about so long, and samples the others; None for as long as it takes.
+    """`seconds`: gpuemu executes launches for about this time, and samples the others. None means no limit.
 
-    `kernel` and `launches` choose the launches to time and to list: kernels whose name matches, and the first so many
-    of them. `inspect` looks at a launch before it executes, in memory of its own, and returns what it finds.
-    `progress` hears what gpuemu does: a sentence, and a part of 1 or None.
+    `kernel` and `launches` choose the launches to time and to list: a pattern for names, and a maximum number.
+    `inspect` checks each launch before it executes, in a private copy of memory, and returns findings. `progress`
+    receives a sentence and the finished part between 0 and 1, or None.
     """
 
     arch: Architecture
@@ -33,17 +33,17 @@ class Settings:
     started: float = field(default_factory=time.monotonic)
 
     def wants(self, name: str, listed: int) -> bool:
-        """Whether to time and list a launch of this kernel, after so many others."""
+        """Whether to time and list a launch of this kernel, if `listed` others are in the list."""
         if self.launches is not None and listed >= self.launches:
             return False
         return not self.kernel or re.search(self.kernel, name) is not None
 
     @property
     def sms(self) -> int:
-        """Of the chip."""
+        """The number of SMs of the chip."""
         return self.arch.chips[self.arch.chip].sms
 
     @property
     def left(self) -> float:
-        """Seconds until the time is up; infinite without a limit."""
+        """The seconds until the time limit, or infinity."""
         return float("inf") if self.seconds is None else self.started + self.seconds - time.monotonic()

@@ -1,4 +1,4 @@
-"""The table of a program's run: a row for each kernel and configuration, then copies, then where to look further."""
+"""The tables of a program's run: kernels with their configurations, copies, and further commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bytes_text(count: int) -> str:
 
 
 def rows_of(launches: Iterable[LaunchRecord]) -> list[list[LaunchRecord]]:
-    """The launches of each kernel with one configuration, those that take longest in total first."""
+    """The launches of each kernel with one configuration. The longest total time comes first."""
     found: dict[Any, list[LaunchRecord]] = {}
     for one in launches:
         found.setdefault((one.symbol, one.kernel, one.grid, one.block, one.shared_bytes), []).append(one)
@@ -97,7 +97,7 @@ def launch_table(journal: Journal) -> Table:
 
 
 def summary(journal: Journal, arch: Architecture, further: Further, columns: int) -> str:
-    """What `gpuemu exec` prints when the program has ended."""
+    """The text that `gpuemu exec` prints after the program."""
     if not journal.launches:
         return "".join(f"{line}\n" for line in ("The program launched no kernel.", *notes_of(journal)))
     kernels = len({one.symbol for one in journal.launches})
@@ -115,13 +115,13 @@ def summary(journal: Journal, arch: Architecture, further: Further, columns: int
 
 @dataclass(frozen=True)
 class Further:
-    """Where to look further: the program's command, and the one that builds it, if gpuemu has built it."""
+    """Further commands. `how_to_build` is the command that builds the program, if gpuemu has built it."""
 
     command: Sequence[str]
     how_to_build: str = ""
 
     def lines(self, journal: Journal) -> list[str]:
-        """Commands that say more, the first about the kernel that takes longest."""
+        """Commands that show more. The first is about the kernel with the longest total time."""
         if not journal.launches:
             return []
         program, slowest = shlex.join(self.command), rows_of(journal.launches)[0][0]
@@ -134,7 +134,7 @@ class Further:
 
 
 def _groups(parts: Sequence[str]) -> list[list[str]]:
-    """Head and tables apart, notes together, commands together."""
+    """The parts in groups: head and tables alone, notes together, commands together."""
     groups: list[list[str]] = []
     for part in parts:
         joins = groups and (part.startswith("  ") or (part.startswith("note:") and groups[-1][0].startswith("note:")))
@@ -146,7 +146,7 @@ def _groups(parts: Sequence[str]) -> list[list[str]]:
 
 
 def notes_of(journal: Journal) -> list[str]:
-    """What the reader of the figures should know."""
+    """The notes below the tables."""
     found = []
     late = sum(one.is_late for one in journal.launches)
     unread = sum(one.values == "sampled" for one in journal.launches) - late

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,10 @@ class FakeDevice:
         self.asked.append(("load", len(image)))
         return 1
 
+    def link(self, images: Sequence[bytes]) -> bytes:
+        self.asked.append(("link", [len(image) for image in images]))
+        return b"\x7fELF" + bytes(60)
+
     def unload(self, module: int) -> None:
         self.asked.append(("unload", module))
 
@@ -82,7 +86,7 @@ class FakeDevice:
     def kernels(self, module: int) -> list[str]:
         return list(self.kernels_of_tests)
 
-    def variable(self, module: int, name: str) -> tuple[int, int]:
+    def variable(self, module: int, name: str, is_managed: bool = False) -> tuple[int, int]:
         if name not in self.variables:
             self.variables[name] = BASE + 4096 * (1 + len(self.variables)), 64
             self.places[self.variables[name][0]] = 4096 * len(self.variables), 64

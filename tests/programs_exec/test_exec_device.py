@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from typing import Any
 
@@ -185,6 +186,15 @@ def test_what_waits_happens_before_what_depends_on_it(cubin: bytes, event: str) 
     else:
         program.device.synchronize(0)
         assert program.host(data, "i4", 3).tolist() == [5] * 3
+
+
+def test_the_host_finds_in_a_managed_variable_what_waiting_launches_wrote(cubin: bytes) -> None:
+    program = Program(cubin)
+    counter, _ = program.device.variable(program.module, "counter", True)
+    for _ in range(6):
+        program.launch("tally", 1, 32, "")
+    program.device.synchronize(0)
+    assert program.host(counter, "i4", 1)[0] == 5 + 6 * 32
 
 
 def test_a_copy_within_the_device_reads_what_waits(cubin: bytes) -> None:
@@ -373,3 +383,49 @@ def test_the_device_answers_as_the_chip(cubin: bytes) -> None:
     assert program.device.occupancy(scale.number, 256, 300_000) == 0
     assert program.device.clusters(scale.number, (256, 1, 1), (2, 1, 1), 0) == 512
     assert program.function("scale") == scale
+
+
+CALLER = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.extern .func (.param .b32 result) triple (.param .b32 value);
+.visible .entry through_the_linker(.param .u64 out)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r<4>; .param .b32 given; .param .b32 got;
+  ld.param.u64 %rd1, [out];
+  cvta.to.global.u64 %rd2, %rd1;
+  ld.global.u32 %r1, [%rd2];
+  st.param.b32 [given], %r1;
+  call.uni (got), triple, (given);
+  ld.param.b32 %r2, [got];
+  st.global.u32 [%rd2], %r2;
+  ret;
+}
+"""
+CALLED = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .func (.param .b32 result) triple (.param .b32 value)
+{
+  .reg .b32 %r<3>;
+  ld.param.b32 %r1, [value];
+  mul.lo.s32 %r2, %r1, 3;
+  st.param.b32 [result], %r2;
+  ret;
+}
+"""
+ALONE = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry alone() { ret; }\n"
+
+
+def test_a_kernel_is_linked_of_two_images(cubin: bytes) -> None:
+    if shutil.which("ptxas") is None or shutil.which("nvlink") is None:
+        pytest.skip("ptxas and nvlink are not installed, and they make the cubin")
+    program = Program(cubin)
+    program.module = program.device.load(program.device.link([CALLER, CALLED + b"\0"]))
+    data = program.allocate(np.array([14], "i4"))
+    program.launch("through_the_linker", 1, 1, "Q", data)
+    assert program.read(data, "i4", 1)[0] == 42
+    program.module = program.device.load(program.device.link([ALONE]))
+    assert program.device.kernels(program.module) == ["alone"]

@@ -97,3 +97,117 @@ def test_a_program_that_is_not_an_elf_file_of_this_processor_is_refused(
         execute.file(setuid)  # type: ignore[attr-defined]
     with pytest.raises(GpuemuError, match="no program"):
         execute.file(tmp_path / "missing")  # type: ignore[attr-defined]
+
+
+HEAD = DRIVER[: DRIVER.index("#define DO")]
+DO = r"""
+#define DO(name, ...) printf("%s %d\n", #name, call(#name, 13000, ##__VA_ARGS__))
+void begin() {
+  void *context;
+  get = (Get)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+  call("cuInit", 13000, 0u), call("cuDevicePrimaryCtxRetain", 13000, &context, 0), call("cuCtxSetCurrent", 13000, context);
+}
+"""
+
+VIRTUAL = r"""
+int main() {
+  begin();
+  struct { int type, handles, place, device; void *security; char flags[8]; } kind = {1, 0, 1, 0, nullptr, {}};
+  struct { int place, device, flags; } access = {1, 0, 3};
+  typedef unsigned long long Address;
+  size_t page = 0; Address at = 0; void *one, *two, *again;
+  DO(cuMemGetAllocationGranularity, &page, &kind, 0);
+  DO(cuMemAddressReserve, &at, 2 * page, size_t(0), Address(0), 0ull);
+  DO(cuMemCreate, &one, page, &kind, 0ull);
+  DO(cuMemCreate, &two, page, &kind, 0ull);
+  DO(cuMemCreate, &two, page - 1, &kind, 0ull);
+  DO(cuMemMap, at, page, size_t(0), one, 0ull);
+  DO(cuMemMap, at, page, size_t(0), two, 0ull);
+  DO(cuMemMap, at + page, page, size_t(0), two, 0ull);
+  DO(cuMemSetAccess, at, 2 * page, &access, size_t(1));
+  int values[4] = {1, 2, 3, 4}, got[4] = {};
+  DO(cuMemcpyHtoD, at + page - 8, (const void *)values, sizeof values);  // a part of it in each
+  DO(cuMemcpyDtoH, (void *)got, at + page - 8, sizeof got);
+  printf("got %d%d%d%d\n", got[0], got[1], got[2], got[3]);
+  DO(cuMemcpyHtoD, at + 2 * page - 8, (const void *)values, sizeof values);  // past the end
+  DO(cuMemFree, at);
+  DO(cuMemUnmap, at, page);
+  DO(cuMemMap, at, page, size_t(0), one, 0ull);
+  DO(cuMemcpyDtoH, (void *)got, at + page - 8, sizeof got);
+  printf("kept %d%d%d%d\n", got[0], got[1], got[2], got[3]);
+  DO(cuMemRetainAllocationHandle, &again, at + 100);
+  printf("handle %d\n", again == one);
+  DO(cuMemRelease, one), DO(cuMemRelease, one), DO(cuMemRelease, one);
+  DO(cuMemAddressFree, at, 2 * page);
+  DO(cuMemUnmap, at, 2 * page);
+  DO(cuMemcpyDtoH, (void *)got, at, sizeof got);
+  DO(cuMemRelease, one), DO(cuMemRelease, two);
+  DO(cuMemAddressFree, at, 2 * page);
+  access.flags = 1;
+  DO(cuMemAddressReserve, &at, page, size_t(0), Address(0), 0ull);
+  DO(cuMemCreate, &one, page, &kind, 0ull);
+  DO(cuMemMap, at, page, size_t(0), one, 0ull);
+  DO(cuMemSetAccess, at, page, &access, size_t(1));
+}
+"""
+
+
+def test_virtual_memory_is_mapped_moved_and_given_back(execute: Callable[..., Any]) -> None:
+    run = execute(HEAD + DO + VIRTUAL)
+    lines = run.out.splitlines()
+    assert [line for line in lines if not line.startswith("cu")] == ["got 1234", "kept 1234", "handle 1"]
+    wrong = [line for line in lines if line.startswith("cu") and not line.endswith(" 0")]
+    assert wrong == [
+        "cuMemCreate 1",  # not whole pages
+        "cuMemMap 1",  # where something is
+        "cuMemcpyHtoD 1",
+        "cuMemFree 1",
+        "cuMemRelease 1",  # a third time, of two
+        "cuMemAddressFree 1",  # while memory is there
+        "cuMemcpyDtoH 1",
+        "cuMemRelease 1",  # gone when it was unmapped
+    ]
+    assert [text.partition(" ")[0] for text in run.refusals] == ["cuMemSetAccess"]
+
+
+LINK = r"""
+int main() {
+  begin();
+  void *link, *module; const void *cubin; size_t bytes = 1;
+  char log[8] = "full"; int options[] = {5, 6, 2}; void *values[] = {log, (void *)8, (void *)7};
+  const char *ptx = ".version 8.0\n.target sm_90\n";
+  DO(cuLinkCreate, 3u, options, values, &link);
+  printf("log %d %d %d\n", log[0], values[1] != nullptr, values[2] != nullptr);
+  DO(cuLinkComplete, link, &cubin, &bytes);
+  DO(cuLinkAddData, link, 1, (void *)ptx, strlen(ptx) + 1, "name", 0u, (int *)nullptr, (void **)nullptr);
+  DO(cuLinkAddFile, link, 1, "there_is_no_such_file", 0u, (int *)nullptr, (void **)nullptr);
+  DO(cuLinkAddData, link, 0, (void *)"cubin", size_t(5), "name", 0u, (int *)nullptr, (void **)nullptr);
+  DO(cuLinkComplete, link, &cubin, &bytes);
+  printf("bytes %d\n", int(bytes));
+  DO(cuModuleLoadData, &module, cubin);
+  DO(cuLinkDestroy, link);
+  DO(cuLinkDestroy, link);
+  int grid, block;
+  void *function;
+  DO(cuModuleGetFunction, &function, module, "twice");
+  size_t (*of_block)(int) = [](int threads) { return size_t(threads) * 400; };
+  DO(cuOccupancyMaxPotentialBlockSize, &grid, &block, function, (size_t (*)(int))nullptr, size_t(0), 0);
+  printf("best %d %d\n", grid, block);
+  DO(cuOccupancyMaxPotentialBlockSize, &grid, &block, function, of_block, size_t(0), 96);
+  printf("best %d %d\n", grid, block);
+  DO(cuLinkCreate, 0u, options, values, &link);
+  DO(cuLinkAddData, link, 4, (void *)"library", size_t(7), "name", 0u, (int *)nullptr, (void **)nullptr);
+}
+"""
+
+
+def test_images_are_linked_and_the_best_block_is_found(execute: Callable[..., Any]) -> None:
+    run = execute(HEAD + DO + LINK)
+    lines = run.out.splitlines()
+    assert [line for line in lines if not line.startswith("cu")] == [
+        "log 0 0 0", "bytes 64", "best 528 512", "best 1056 64",
+    ]  # fmt: skip
+    wrong = [line for line in lines if line.startswith("cu") and not line.endswith(" 0")]
+    assert wrong == ["cuLinkComplete 1", "cuLinkAddFile 301", "cuLinkDestroy 400"]
+    assert ("link", [28, 5]) in run.asked
+    assert [text.partition(" ")[0] for text in run.refusals] == ["cuLinkAddData"]

@@ -48,3 +48,12 @@ def test_a_stripped_runtime_is_refused_by_name(execute: Callable[..., Any], tmp_
     run = execute.file(program)  # type: ignore[attr-defined]
     assert run.code == 125
     assert run.refusals[0].startswith("program has a CUDA runtime of its own")
+
+
+def test_the_runtime_of_an_earlier_cuda_is_refused_by_name(execute: Callable[..., Any]) -> None:
+    run = execute(ADD + 'extern "C" int cudaThreadSynchronize() { return 0; }')
+    assert run.code == 125
+    assert run.refusals == [
+        "program has the CUDA runtime of CUDA 12 or of an earlier version, whose functions take other arguments. "
+        "Build the program with CUDA 13."
+    ]

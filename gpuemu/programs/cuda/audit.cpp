@@ -68,6 +68,8 @@ struct Ours {
 };
 
 Ours *ours = nullptr;  // what our library provides, by name
+char *old_runtime = nullptr;  // where our library looks for the name of a file with a runtime that it does not know
+constexpr size_t kNameBytes = 256;
 size_t our_count = 0;
 link_map *waiting[kMostObjects];
 size_t waiting_count = 0;
@@ -89,6 +91,7 @@ void learn(const link_map *library) {
   });
   each_symbol(*file, SHT_DYNSYM, STT_OBJECT, [&](const char *name, uintptr_t value, size_t) {
     if (!strcmp(name, "gpuemu_is_audited")) *reinterpret_cast<int *>(library->l_addr + value) = 1;
+    if (!strcmp(name, "gpuemu_old_runtime")) old_runtime = reinterpret_cast<char *>(library->l_addr + value);
   });
   qsort(ours, our_count, sizeof(Ours), by_name);
 }
@@ -111,13 +114,30 @@ void jump(uintptr_t from, uintptr_t to, size_t room) {
 
 const char *path_of(const link_map *object) { return object->l_name && *object->l_name ? object->l_name : "/proc/self/exe"; }
 
+const char *base_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// Functions of CUDA 12 and CUDA 11 that CUDA 13 no longer has.
+bool is_gone(const char *name) {
+  return !strcmp(name, "cudaThreadSynchronize") || !strcmp(name, "cudaLaunchCooperativeKernelMultiDevice");
+}
+
+void note_old_runtime(const link_map *object) {
+  if (!*old_runtime) strncpy(old_runtime, base_of(path_of(object)), kNameBytes - 1);
+}
+
 void redirect(const link_map *object) {
+  const char *base = base_of(path_of(object));
+  if (!strncmp(base, "libcudart.so.", 13) && strncmp(base + 13, "13", 2)) return note_old_runtime(object);
   File file(path_of(object));
-  bool has_runtime = false;
+  bool has_runtime = false, is_old = false;
   each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t, size_t) {
-    has_runtime |= !strcmp(name, "cudaGetExportTable");
+    has_runtime |= !strcmp(name, "cudaGetExportTable"), is_old |= is_gone(name);
   });
   if (!has_runtime) return;
+  if (is_old) note_old_runtime(object);
   each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
     if (!is_of_the_runtime(name)) return;
     Ours wanted{name, 0};

@@ -7,41 +7,40 @@
 
 namespace {
 
-// The fields of cudaDeviceProp in order. `kind`: i an int, z a size_t; `number`: of the attribute, or what a letter
-// stands for. Fields with `old` are gone since CUDA 13.
+// The fields of cudaDeviceProp in order. `kind`: i an int, z a size_t; `number`: the attribute, or one of the constants
+// below.
 struct Field {
   char kind;
   int number;
   int count = 1;
-  bool old = false;
 };
 
 constexpr int kMemory = -1, kNothing = 0;
+constexpr size_t kPropertyBytes = 1008;
 
 const Field kFields[] = {
     {'i', kNothing},                          // luidDeviceNodeMask
     {'z', kMemory},                           // totalGlobalMem
     {'z', 8}, {'i', 12}, {'i', 10}, {'z', 11}, {'i', 1},
     {'i', 2}, {'i', 3}, {'i', 4}, {'i', 5}, {'i', 6}, {'i', 7},
-    {'i', 13, 1, true}, {'z', 9}, {'i', 75}, {'i', 76}, {'z', 14}, {'z', 51},
-    {'i', 15, 1, true}, {'i', 16}, {'i', 17, 1, true}, {'i', 18}, {'i', 19}, {'i', 20, 1, true},
-    {'i', 21}, {'i', 77}, {'i', 69, 1, true},  // maxTexture1D, -Mipmap, -Linear
+    {'z', 9}, {'i', 75}, {'i', 76}, {'z', 14}, {'z', 51},
+    {'i', 16}, {'i', 18}, {'i', 19},
+    {'i', 21}, {'i', 77},  // maxTexture1D, -Mipmap, -Linear
     {'i', kNothing, 37},                      // other sizes of textures and surfaces
     {'z', 30}, {'i', 31}, {'i', 32}, {'i', 33}, {'i', 34}, {'i', 50}, {'i', 35}, {'i', 40}, {'i', 41},
-    {'i', 36, 1, true}, {'i', 37}, {'i', 38}, {'i', 108}, {'i', 39}, {'i', 78}, {'i', 79}, {'i', 80},
-    {'z', 81}, {'i', 82}, {'i', 83}, {'i', 84}, {'i', 85}, {'i', 86}, {'i', 87, 1, true}, {'i', 88}, {'i', 89},
-    {'i', 90}, {'i', 91}, {'i', 95}, {'i', 96, 1, true}, {'z', 97}, {'i', 100}, {'i', 101}, {'i', 106}, {'i', 109},
+    {'i', 37}, {'i', 38}, {'i', 108}, {'i', 39}, {'i', 78}, {'i', 79}, {'i', 80},
+    {'z', 81}, {'i', 82}, {'i', 83}, {'i', 84}, {'i', 85}, {'i', 86}, {'i', 88}, {'i', 89},
+    {'i', 90}, {'i', 91}, {'i', 95}, {'z', 97}, {'i', 100}, {'i', 101}, {'i', 106}, {'i', 109},
     {'z', 111}, {'i', 99}, {'i', 112}, {'i', 113}, {'i', 114}, {'i', 115}, {'i', 116}, {'i', 117}, {'i', 118},
     {'i', 119}, {'i', 121}, {'i', 125}, {'i', 120}, {'i', 129},
 };
 
-void describe(char *to, size_t bytes, bool old) {
-  memset(to, 0, bytes);
+void describe(char *to) {
+  memset(to, 0, kPropertyBytes);
   snprintf(to, 256, "%s", state().chip.c_str());
   memcpy(to + 256, state().uuid.data(), 16);
   size_t at = 256 + 16 + 8;  // behind name, uuid and luid
   for (auto &field : kFields) {
-    if (field.old && !old) continue;
     size_t size = field.kind == 'z' ? 8 : 4;
     at = (at + size - 1) / size * size;
     uint64_t value = field.number == kMemory ? state().memory_bytes : uint64_t(state().attribute(field.number));
@@ -49,8 +48,6 @@ void describe(char *to, size_t bytes, bool old) {
     at += size * field.count;
   }
 }
-
-constexpr size_t kPropertyBytes = 1008, kOldPropertyBytes = 1032;
 
 void need_device(int device) { need(device == 0, kInvalidDevice); }
 
@@ -153,8 +150,7 @@ RUNTIME(cudaSetValidDevices, (int *devices, int count), for (int k = 0; k < coun
 RUNTIME(cudaSetDeviceFlags, (unsigned flags), need(!(flags & ~0xFFu)))
 RUNTIME(cudaGetDeviceFlags, (unsigned *flags), need(flags); *flags = 8)
 RUNTIME(cudaChooseDevice, (int *device, const void *wanted), need(device && wanted); *device = 0)
-RUNTIME(cudaGetDeviceProperties, (char *found, int device), need(found); need_device(device); describe(found, kPropertyBytes, false))
-RUNTIME(cudaGetDeviceProperties_v2, (char *found, int device), need(found); need_device(device); describe(found, kOldPropertyBytes, true))
+RUNTIME(cudaGetDeviceProperties, (char *found, int device), need(found); need_device(device); describe(found))
 RUNTIME(cudaDeviceGetAttribute, (int *value, int attribute, int device), need_device(device); device_attribute(value, attribute))
 RUNTIME(cudaDeviceGetPCIBusId, (char *to, int bytes, int device),
         need_device(device); need(to && bytes > 12); snprintf(to, size_t(bytes), "0000:%02x:00.0", state().attribute(33)))

@@ -1,4 +1,5 @@
 // The driver: modules, kernels and launches.
+#include <algorithm>
 #include <cstring>
 
 #include "driver.h"
@@ -21,15 +22,6 @@ Module *module_of(void *handle) {
 Kernel *kernel_of(void *handle) {
   need(is_kernel(handle), kInvalidHandle);
   return known(static_cast<Kernel *>(handle));
-}
-
-// Logs of the compiler: there is nothing in them.
-void empty_logs(unsigned count, const int *options, void **values) {
-  for (unsigned k = 0; k < count; ++k) {
-    bool is_buffer = options[k] == 3 || options[k] == 5, is_size = options[k] == 4 || options[k] == 6;
-    if (is_buffer && values[k]) *static_cast<char *>(values[k]) = 0;
-    if (is_size) values[k] = nullptr;
-  }
 }
 
 void attribute(int *value, int which, Kernel *kernel) {
@@ -66,8 +58,37 @@ void give_global(uint64_t *address, size_t *bytes, Module *module, const char *n
   if (bytes) *bytes = found->bytes;
 }
 
+// The block with which most threads of a kernel live on an SM, the largest of them, and the CTAs that fill the chip.
+void best_block(int *grid, int *block, Kernel *kernel, size_t (*shared_of)(int), size_t shared, int limit) {
+  need(grid && block);
+  const int warp = state().attribute(10), most = int(known(kernel)->max_threads);
+  if (limit <= 0 || limit > most) limit = most;
+  int best = 0;
+  for (int whole = (limit + warp - 1) / warp * warp; whole > 0; whole -= warp) {
+    int threads = std::min(whole, limit);
+    int blocks = int(occupancy(kernel, threads, shared_of ? shared_of(threads) : shared));
+    if (blocks * threads <= best) continue;
+    best = blocks * threads, *block = threads, *grid = blocks * state().attribute(16);
+    if (best == state().attribute(39)) break;
+  }
+}
+
 }  // namespace
 
+void empty_logs(unsigned count, const int *options, void **values) {
+  constexpr int kWallTime = 2;  // a float in the place of the pointer
+  for (unsigned k = 0; k < count; ++k) {
+    bool is_buffer = options[k] == 3 || options[k] == 5, is_size = options[k] == 4 || options[k] == 6;
+    if (is_buffer && values[k]) *static_cast<char *>(values[k]) = 0;
+    if (is_size || options[k] == kWallTime) values[k] = nullptr;
+  }
+}
+
+DRIVER(cuOccupancyMaxPotentialBlockSize, (int *grid, int *block, void *kernel, size_t (*shared_of)(int), size_t shared, int limit),
+       best_block(grid, block, kernel_of(kernel), shared_of, shared, limit))
+DRIVER(cuOccupancyMaxPotentialBlockSizeWithFlags,
+       (int *grid, int *block, void *kernel, size_t (*shared_of)(int), size_t shared, int limit, unsigned),
+       best_block(grid, block, kernel_of(kernel), shared_of, shared, limit))
 DRIVER(cuModuleLoad, (Module **made, const char *path), need(made && path); *made = load_file(path))
 DRIVER(cuModuleLoadData, (Module **made, const void *image), need(made && image); *made = load_image(image))
 DRIVER(cuModuleLoadDataEx, (Module **made, const void *image, unsigned count, const int *options, void **values),

@@ -71,7 +71,7 @@ void *allocate(size_t bytes, MemoryKind kind, unsigned flags) {
 void release(void *pointer, bool is_pinned) {
   if (!pointer) return;
   auto found = allocations().find(reinterpret_cast<uintptr_t>(pointer));
-  need(found != allocations().end());
+  need(found != allocations().end() && !found->second.is_mapped);
   Allocation old = found->second;
   need(old.kind != MemoryKind::REGISTERED && (old.kind == MemoryKind::PINNED) == is_pinned);
   Ask(Request::FREE).put(uint64_t(old.start)).send();
@@ -118,11 +118,44 @@ void release_everything() {
   for (auto &[start, one] : allocations()) all.push_back(one);
   for (auto &one : all) {
     auto pointer = reinterpret_cast<void *>(one.start);
-    if (one.kind == MemoryKind::REGISTERED)
+    if (one.is_mapped)
+      unmap_memory(one.start);
+    else if (one.kind == MemoryKind::REGISTERED)
       unregister_host(pointer);
     else
       release(pointer, one.kind == MemoryKind::PINNED);
   }
+}
+
+uint64_t take_device_memory(size_t bytes) {
+  need(state().used_bytes + bytes <= state().memory_bytes, kOutOfMemory);
+  uint64_t offset = take_place(bytes);
+  state().used_bytes += bytes;
+  return offset;
+}
+
+void give_device_memory_back(uint64_t heap_offset, size_t bytes) {
+  give_back({0, bytes, bytes, heap_offset, MemoryKind::DEVICE, 0});
+}
+
+uint64_t take_addresses(size_t bytes) { return take_place(bytes); }
+void give_addresses_back(uint64_t heap_offset, size_t bytes) { free_places()[bytes].push_back(heap_offset); }
+
+void map_memory(uintptr_t start, size_t bytes, uint64_t heap_offset) {
+  auto place = reinterpret_cast<void *>(start);
+  void *there = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, state().heap_file, off_t(heap_offset));
+  need(there == place, kOutOfMemory);
+  announce({start, bytes, bytes, heap_offset, MemoryKind::DEVICE, 0, true});
+}
+
+void unmap_memory(uintptr_t start) {
+  Allocation old = allocations().at(start);
+  Ask(Request::FREE).put(uint64_t(start)).send();
+  auto place = reinterpret_cast<void *>(start);  // gets back the bytes of the heap that lie there
+  void *there = mmap(place, old.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                     state().heap_file, off_t(start - BASE));
+  need(there == place, kOutOfMemory);
+  allocations().erase(start);
 }
 
 const Allocation *find_allocation(const void *pointer) {
@@ -147,6 +180,11 @@ bool is_device(const void *pointer) {
 void check_range(const void *pointer, size_t bytes) {
   auto at = reinterpret_cast<uintptr_t>(pointer);
   if (!bytes || !is_in_heap(pointer) || at - BASE < DEVICE_BYTES) return;
-  const Allocation *found = find_allocation(pointer);
-  need(found && at + bytes <= found->start + whole(found->bytes, kGrain));
+  for (const Allocation *found = find_allocation(pointer);; found = find_allocation(reinterpret_cast<void *>(at))) {
+    need(found);
+    size_t here = found->start + whole(found->bytes, kGrain) - at;
+    if (bytes <= here) return;
+    need(found->is_mapped);
+    at += here, bytes -= here;
+  }
 }

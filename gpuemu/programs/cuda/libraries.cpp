@@ -26,8 +26,10 @@ Module *load_library(const void *image, size_t bytes) {
   return made;
 }
 
-void give_variable(void **address, size_t *bytes, Module *module, const char *name) {
-  Variable *found = known(module->variable(name));
+void give_variable(void **address, size_t *bytes, Module *module, const char *name, bool is_managed) {
+  Variable *wanted = module->variable(name);
+  wanted->is_managed |= is_managed;
+  Variable *found = known(wanted);
   if (address) *address = reinterpret_cast<void *>(found->address);
   if (bytes) *bytes = found->bytes;
 }
@@ -66,9 +68,9 @@ BOTH(cudaLibraryUnload, cuLibraryUnload, (void *library), remove_module(library_
 BOTH(cudaLibraryGetKernel, cuLibraryGetKernel, (Kernel **kernel, void *library, const char *name),
         need(kernel && name); *kernel = known(library_of(library)->kernel(name)))
 BOTH(cudaLibraryGetGlobal, cuLibraryGetGlobal, (void **address, size_t *bytes, void *library, const char *name),
-        need(name); give_variable(address, bytes, library_of(library), name))
+        need(name); give_variable(address, bytes, library_of(library), name, false))
 BOTH(cudaLibraryGetManaged, cuLibraryGetManaged, (void **address, size_t *bytes, void *library, const char *name),
-        need(name); give_variable(address, bytes, library_of(library), name))
+        need(name); give_variable(address, bytes, library_of(library), name, true))
 BOTH(cudaLibraryGetKernelCount, cuLibraryGetKernelCount, (unsigned *count, void *library),
         need(count); *count = unsigned(library_of(library)->kernel_names().size()))
 BOTH(cudaLibraryEnumerateKernels, cuLibraryEnumerateKernels, (Kernel **kernels, unsigned count, void *library),

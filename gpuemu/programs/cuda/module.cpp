@@ -166,7 +166,7 @@ Variable *known(Variable *variable) {
   if (variable->address) return variable;
   variable->module->load();
   Ask ask(Request::VARIABLE);
-  ask.put(variable->module->number).put_text(variable->name).send();
+  ask.put(variable->module->number).put_text(variable->name).put(uint32_t(variable->is_managed)).send();
   variable->address = ask.get<uint64_t>();
   variable->bytes = ask.get<uint64_t>();
   return variable;

@@ -33,6 +33,7 @@ struct Variable {
   uint64_t address = 0;
   uint64_t bytes = 0;
   void **managed = nullptr;  // where the program keeps the address of a managed variable
+  bool is_managed = false;   // the host reads and writes it without a call
 };
 
 struct Module {

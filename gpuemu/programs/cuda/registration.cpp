@@ -61,7 +61,7 @@ EXPORT void __cudaRegisterManagedVar(void **module, void **host, char *, const c
                                      int) {
   Lock lock(mutex());
   Variable *variable = module_of(module)->variable(name);
-  variable->bytes = bytes, variable->managed = host;
+  variable->bytes = bytes, variable->managed = host, variable->is_managed = true;
   register_variable(host, variable);
 }
 EXPORT void __cudaRegisterTexture(void **, const void *, const void **, const char *name, int, int, int) {

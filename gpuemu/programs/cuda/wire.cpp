@@ -18,6 +18,9 @@
 // Set by the auditor, which redirects static runtimes.
 extern "C" __attribute__((visibility("default"))) int gpuemu_is_audited;
 int gpuemu_is_audited = 0;
+// Set by the auditor: a file of the program whose CUDA runtime is older than the one whose calls we know.
+extern "C" __attribute__((visibility("default"))) char gpuemu_old_runtime[256];
+char gpuemu_old_runtime[256] = "";
 
 namespace {
 
@@ -114,6 +117,11 @@ void connect() {
   begin_device_clock();
   state().heap_file = heap;
   state().meet_the_chip();
+  if (*gpuemu_old_runtime) {
+    std::string name = gpuemu_old_runtime;
+    refuse(name == "exe" ? program() : name, "has the CUDA runtime of CUDA 12 or of an earlier version, whose functions take other arguments. "
+                                             "Build the program with CUDA 13.");
+  }
 }
 
 void refuse(const std::string &name, const std::string &why) {

@@ -10,12 +10,15 @@ from gpuemu.sass.machine.live_cta import Cta, Ended
 from gpuemu.sass.machine.recorder import Recorder
 
 _MOST = 256
+_MOST_INSTRUCTIONS = 10_000_000
+"""Warp instructions that CTAs execute together, at the most if there are several: whoever watches hears in between."""
 
 
 class Ahead:
     """Takes CTAs out of a line up to the first that is `recorded`.
 
-    The next call takes twice as many if all of them have ended, and fewer if the executor had to continue with one.
+    The next call takes twice as many if all of them have ended and were short, and fewer if the executor had to continue
+    with one.
     """
 
     def __init__(
@@ -32,5 +35,7 @@ class Ahead:
         ended, begun = self._executor.begin_ahead(numbers, self._recorder, self._budget)
         for number in reversed(numbers[len(ended) + (begun is not None) :]):
             line.put_in_front(number)
-        self._most = min(2 * self._most, _MOST) if len(ended) == len(numbers) else max(1, self._most // 4)
+        each = max(1, sum(one.executed for one in ended) // max(1, len(ended)))
+        more = max(1, min(2 * self._most, _MOST, _MOST_INSTRUCTIONS // each))
+        self._most = more if len(ended) == len(numbers) else max(1, self._most // 4)
         return ended, begun

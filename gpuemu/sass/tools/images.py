@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuemu.base.errors import GpuemuError, Problem
@@ -57,6 +57,32 @@ def load_image(content: bytes, file: str, capability: tuple[int, int]) -> Loaded
     target = _TARGET.search(text)
     cubin = read_cubin(_assembled(text, file, capability, ()), file)
     return LoadedImage(cubin, int(target[1]) if target else _version(capability))
+
+
+def link_images(contents: Sequence[bytes], file: str, capability: tuple[int, int]) -> bytes:
+    """One cubin of several images for a GPU of this compute capability, as the driver's linker makes it.
+
+    PTX and relocatable cubins are linked by nvlink, and a single image of PTX needs ptxas only. Raises NoImageError and
+    GpuemuError.
+    """
+    if len(contents) == 1 and not contents[0].startswith((ELF, MAGIC)):
+        return _assembled(contents[0].rstrip(b"\0"), file, capability, ())
+    parts, suffixes = [], [""]
+    for number, content in enumerate(contents, 1):
+        name = f"{file}, image {number}"
+        if content.startswith(MAGIC):
+            first, *_ = read_containers(content, name)
+            entry = choose(first, capability)
+            if entry is None:
+                raise _no_image(name, first, capability)
+            suffixes.append(entry.suffix)
+            content = entry.content()
+        if not content.startswith(ELF):
+            target = _TARGET.search(content)
+            suffixes.append(target[2].decode() if target else "")
+            content = _assembled(content.rstrip(b"\0"), name, capability, ("-c",))
+        parts.append(content)
+    return linked(parts, file, _name(capability, max(suffixes)))
 
 
 def _version(capability: tuple[int, int]) -> int:
