@@ -17,8 +17,8 @@ _MOST_INSTRUCTIONS = 10_000_000
 class Ahead:
     """Takes CTAs out of a line up to the first that is `recorded`.
 
-    The next call takes twice as many if all of them have ended and were short, and fewer if the executor had to continue
-    with one.
+    The next call takes twice as many if all of them have ended and were short. It takes fewer if the executor had to
+    continue with one.
     """
 
     def __init__(
