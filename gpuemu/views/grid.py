@@ -67,7 +67,7 @@ def not_refilled(grid: GridCounts) -> str:
     """A note for the achieved occupancy if the SM has more CTAs than were timed, else "". It is too low then."""
     if grid.most_ctas <= grid.timed_ctas:
         return ""
-    return f"of {grid.timed_ctas} of the SM's {grid.most_ctas} CTAs: no other takes a place that falls free"
+    return f"for {grid.timed_ctas} of the SM's {grid.most_ctas} CTAs, because gpuemu does not refill free places"
 
 
 def rests_on(grid: GridCounts) -> str:

@@ -1,6 +1,6 @@
 """The notes of a run: its omissions, guesses and assumptions, in sentences. Every output with a time has them.
 
-no rule times CCTL (16), ERRBAR (4): their cycles are guesses, and so is what waits for them
+no rule times CCTL (16), ERRBAR (4): their cycles are guesses, and so are the waits for them
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
     if program.events is None or not len(program.events):
         unknown = np.count_nonzero(np.array([op.kind is Kind.ASYNCHRONOUS for op in program.ops])[program.path])
         if unknown:
-            found.append(f"no events of {unknown:,} bulk copies and mbarriers in the trace: nothing waits for them")
+            found.append(f"the trace has no events of {unknown:,} bulk copies and mbarriers, so nothing waits for them")
     if not program.uses_control_words:
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
-        found.append(f"{why}: a register scoreboard times what waits for what, not the compiler's stall counts")
+        found.append(f"{why}: a register scoreboard times dependences, without the compiler's stall counts")
     return [*found, *queues(trace), *of_caches(arch, touched), *other_chips(arch), *trace.lacks]
 
 
@@ -38,7 +38,7 @@ def other_chips(arch: Architecture) -> list[str]:
     idle = [name for name in changed if name.startswith("chips.") and not name.startswith(f"chips.{arch.chip}.")]
     if not idle:
         return []
-    return [f"{', '.join(idle)} changes nothing here: the run is on {arch.chip}; --chip takes another product"]
+    return [f"{', '.join(idle)} has no effect here: the run is on {arch.chip}. --chip chooses another product"]
 
 
 def queues(trace: Trace) -> list[str]:
@@ -49,14 +49,12 @@ def queues(trace: Trace) -> list[str]:
         if instruction.mnemonic in ("ATOMG", "ATOM") and not instruction.has("CAS"):
             returns = any(register < PREDICATES for register in instruction.registers[0])
             if returns and any(np.count_nonzero(warp.path == pc) > 1 for warp in trace.warps):
-                taken = (
-                    f"a CTA takes what {instruction.mnemonic} at 0x{instruction.offset:04x} returns again and again:"
-                )
+                taken = f"a CTA repeatedly uses results of {instruction.mnemonic} at 0x{instruction.offset:04x}."
                 if trace.sample is not None and trace.sample.hands_out:
-                    return [f"{taken} that is taken to hand out work, of which all CTAs get as many turns"]
+                    return [f"{taken} gpuemu assumes that it hands out work, and gives all CTAs equally many turns"]
                 return [
-                    f"{taken} if that hands out the work of all CTAs, those here took the others' too, and the times"
-                    " are too long"
+                    f"{taken} If it hands out the work of all CTAs, the timed CTAs also took the others' work, and the"
+                    " times are too long"
                 ]
     return []
 
@@ -66,14 +64,14 @@ def guesses(guessed: Mapping[str, int]) -> list[str]:
     if not guessed:
         return []
     named = ", ".join(f"{mnemonic} ({count:,})" for mnemonic, count in guessed.items())
-    return [f"no rule times {named}: their cycles are guesses, and so is what waits for them"]
+    return [f"no rule times {named}: their cycles are guesses, and so are the waits for them"]
 
 
 def caches(arch: Architecture, touched: Footprint) -> str:
     """The memories in which the data of a run are assumed to be, in a phrase."""
     if arch.global_memory.first_touch == "dram":
         return "caches cold"
-    return "caches warm" if touched.fits else "all data taken for in L2"
+    return "caches warm" if touched.fits else "data assumed to be in L2"
 
 
 def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
@@ -81,12 +79,12 @@ def of_caches(arch: Architecture, touched: Footprint) -> list[str]:
     if arch.global_memory.first_touch == "dram":
         if not touched.at_least:
             return []
-        return ["caches cold: what comes from DRAM comes later; that DRAM delivers less a cycle than L2 is left out"]
+        return ["caches cold: data from DRAM come later. The lower bandwidth of DRAM is not modeled"]
     if touched.fits or touched.l2 is None:
         return []
     return [
         f"the launch touches {_amount(touched, touched.l2)}, and L2 of {arch.chip} holds {_size(touched.l2)}:"
-        " what does not fit comes from DRAM, which takes longer than the cycles here"
+        " the rest comes from DRAM, which takes longer than the cycles here"
     ]
 
 

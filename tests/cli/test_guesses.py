@@ -19,7 +19,7 @@ from gpuemu.isa import opcodes
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = "QSPC (2)"
-NOTE = f"no rule times {NAMED}: their cycles are guesses, and so is what waits for them"
+NOTE = f"no rule times {NAMED}: their cycles are guesses, and so are the waits for them"
 WITHOUT = "QSPC"
 """Of these no rule says how long they take."""
 WITH = (

@@ -232,7 +232,7 @@ def test_a_trace_without_events_waits_for_nothing_and_says_so() -> None:
     trace.emit("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R3", control="B------:R-:W1:-:S02")
     trace.emit("EXIT", control="B-1----:R-:W-:-:S05")
     result = gpuemu.run(trace.build(), ARCH, engine="simpy")
-    assert "no events of 1 bulk copies and mbarriers in the trace: nothing waits for them" in result.notes
+    assert "the trace has no events of 1 bulk copies and mbarriers, so nothing waits for them" in result.notes
 
 
 def test_a_phase_that_never_ends_is_an_error() -> None:

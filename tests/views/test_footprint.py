@@ -68,9 +68,9 @@ def test_warm_caches_are_said_of_what_fits_alone() -> None:
     small, large = loading(4 * 132, 4), loading(1 << 20, 4)
     assert told(of(small)) == ("caches warm", "")
     where, note = told(of(large))
-    assert where == "all data taken for in L2"
+    assert where == "data assumed to be in L2"
     assert note == (
-        "the launch touches up to 512.0 MiB, and L2 of H200 holds 60.0 MiB: what does not fit comes from DRAM, which "
+        "the launch touches up to 512.0 MiB, and L2 of H200 holds 60.0 MiB: the rest comes from DRAM, which "
         "takes longer than the cycles here"
     )
     assert of(large).cycles == of(replace(large, launch=small.launch)).cycles
@@ -98,6 +98,4 @@ def test_a_chip_whose_l2_nobody_told_holds_what_there_is(tmp_path: object) -> No
 def test_cold_caches_say_what_they_leave_out() -> None:
     where, note = told(of(loading(1 << 20, 4), global_memory__first_touch="dram"))
     assert where == "caches cold"
-    assert note == (
-        "caches cold: what comes from DRAM comes later; that DRAM delivers less a cycle than L2 is left out"
-    )
+    assert note == ("caches cold: data from DRAM come later. The lower bandwidth of DRAM is not modeled")

@@ -110,6 +110,6 @@ def test_cycles_and_occupancy_of_some_of_the_ctas_say_so(ctas: int) -> None:
     assert (f" Blocks {ctas} 1 timed, {ctas - 1} assumed to behave the same " in told) == (ctas == 34)
     few = "1 timed, too few for an estimate of the launch: 2 share an SM of RTX 4060 Ti"
     assert (f" Blocks {ctas} {few} " in told) == (ctas > 34)
-    more = "of 1 of the SM's 2 CTAs: no other takes a place that falls free"
+    more = "for 1 of the SM's 2 CTAs, because gpuemu does not refill free places"
     assert (f"Achieved Occupancy 2.1% ({more})." in told) == (ctas > 34)  # else no SM has more than were timed
     assert (more in unescape(as_html(result))) == (ctas > 34)

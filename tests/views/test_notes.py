@@ -24,7 +24,7 @@ extern "C" __global__ void last(int *next, float *out, int tiles) {
     if (threadIdx.x == 0 && atomicAdd(next, 1) == gridDim.x - 1) out[0] = tiles;
 }
 """
-SAID = "returns again and again: if that hands out the work of all CTAs"
+SAID = "If it hands out the work of all CTAs"
 
 
 def notes(tmp_path: Path, kernel: str, **told: object) -> list[str]:
@@ -37,7 +37,7 @@ def notes(tmp_path: Path, kernel: str, **told: object) -> list[str]:
 @pytest.mark.slow
 def test_ctas_that_took_the_work_of_others_from_a_queue_are_named(tmp_path: Path) -> None:
     (note,) = notes(tmp_path, "queue")
-    assert note.startswith("a CTA takes what ATOMG at 0x")
+    assert note.startswith("a CTA repeatedly uses results of ATOMG at 0x")
     assert notes(tmp_path, "queue", timed_only=True) == []
 
 
@@ -53,7 +53,7 @@ def test_each_cta_gets_its_turns_of_what_a_word_hands_out_where_others_do_not_ex
     assert len(taken) > 2
     assert set(taken) <= {8, 9}
     result = gpuemu.run(trace, "sm_90")
-    assert any("all CTAs get as many turns" in note for note in result.notes)
+    assert any("gives all CTAs equally many turns" in note for note in result.notes)
 
 
 @pytest.mark.slow
@@ -66,6 +66,6 @@ def test_a_changed_value_of_a_chip_that_the_run_is_not_on_is_told() -> None:
     arch = gpuemu.load_arch("sm_86").with_overrides({"chips.RTX 3080.clock_mhz": 1440})
     (note,) = gpuemu.run("v5_swizzle", arch).notes
     assert note == (
-        "chips.RTX 3080.clock_mhz changes nothing here: the run is on RTX 3060; --chip takes another product"
+        "chips.RTX 3080.clock_mhz has no effect here: the run is on RTX 3060. --chip chooses another product"
     )
     assert gpuemu.run("v5_swizzle", arch.with_overrides({"chip": "RTX 3080"})).notes == ()
