@@ -260,7 +260,7 @@ class Mio(Part):
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same for a 32-bit store")
     lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to dependent issue")
-    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: time in the data stage, and interval between them")
+    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: time alone in the data stage, and minimum interval")
     lane_register_early_cycles: int = cycles("how much earlier than a load it reaches the data stage", low=0)
     shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to dependent issue")
 

@@ -2,7 +2,7 @@
 
 Loading Numba takes half a second, and the first use of a module takes a few more seconds. The compiled code is then
 kept on disk (see `cache`) until the module's file changes; therefore such a module imports nothing of gpuemu. A module
-is loaded once NumPy has spent about as long on its work. Results are the same with and without it.
+is loaded once NumPy has spent about as long on its work. Results are the same with and without Numba.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Operand:
 
     @property
     def registers(self) -> tuple[tuple[Register, bool], ...]:
-        """The registers that it names, without constant ones, each with whether the text says that it is a pair."""
+        """The registers that it names, except constant ones. The flag says whether the text calls it a pair."""
         named = [(self.register, self.suffixes[:1] == ("64",))] if self.register else []
         for place, inside in enumerate(self.brackets):
             described = self.prefix == "desc" and place == 0

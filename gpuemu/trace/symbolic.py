@@ -243,8 +243,7 @@ class _Points:
         first, last = bit, bit
         while last + 1 < self.widths[name] and doubles(last + 1, part << last + 1 - bit):
             last += 1
-        # Below `bit` there are only bits that are always 0; taking in all of them shortens the text, taking in some
-        # does not.
+        # If all bits below `bit` are always 0, including them shortens the text. Including only some would not.
         if all((name, b) in self.zero_bits for b in range(bit)) and part % (1 << bit) == 0:
             first, part = 0, part >> bit
         return first, last, part

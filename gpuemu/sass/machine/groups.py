@@ -81,9 +81,9 @@ class Convergence:
     def forget(self, barrier: int, mask: Mask) -> None:
         """BREAK: the lanes of `mask` will not arrive at `barrier`.
 
-        This concerns the lanes that would meet them there. Others of the warp may be elsewhere, in another call, and
-        wait for others at the barrier of the same number. Lanes that have saved the barrier for a call receive the
-        change when they restore it.
+        This concerns only the lanes that would meet them there. Other lanes of the warp may be in another call, where
+        the barrier of the same number belongs to a different group. Lanes that have saved the barrier for a call
+        receive the change when they restore it.
         """
         here = self.alive if mask is None else mask
         participants, meeting = self.participants[barrier], self.meeting[barrier]

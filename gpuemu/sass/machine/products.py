@@ -25,7 +25,7 @@ def product_step(
     `counts`: registers of A, B, and C or D. `sides`: whether the text has .ROW for A and .COL for B, or None if that is
     optional. `behind`: registers of the operands after C, which `multiply` also receives. The last may be uniform. A
     sparse product has one more operand, the selector of its metadata. `upper`: A, C and D have eight rows. They are
-    multiplied as the upper half of 16 rows, which are the first registers of twice as many.
+    multiplied as the upper half of matrices with 16 rows, which have twice as many registers.
     """
     if len(site.operands) != 4 + len(behind) + site.has("SP"):
         raise site.unsupported("this form of matrix instruction")

@@ -53,8 +53,8 @@ def _by(effect: Effect, drop: bool = False) -> Change:
 def _tell(site: Site, addresses: Any, lanes: NDArray[np.bool_], arrivals: Counts, more_bytes: Counts) -> None:
     """Record in the trace the arrivals and bytes of a mask's lanes at mbarriers at these bytes, [lanes], warp by warp.
 
-    For several mbarriers in a row, the trace has the first, their number and their distance. Other groups are not
-    recorded. Arrivals at mbarriers of another CTA of the cluster are recorded there.
+    For several mbarriers in a row, the trace has the first, their number and their distance. For other groups it names
+    no mbarrier. Arrivals at mbarriers of another CTA of the cluster are recorded there.
     """
     memory = site.environment.memory
     where = np.broadcast_to(addresses, lanes.shape)
