@@ -3,7 +3,7 @@
 Warp instructions a second of four kernels, every CTA of which executes, with compiled loops and without. The values of
 every CTA are compared with NumPy's in the same run. Each figure is a ratio within the run, on one core: to SimPy's bare
 timeouts a second, to `np.add` of two uint32 arrays of 512 numbers, and for the chain of FMAs to the same loop in C,
-compiled with -O3, if there is a C compiler. Of all times the fastest round counts. Reading the kernels is left out.
+compiled with -O3, if there is a C compiler. The fastest round counts. Reading the kernels is left out.
 """
 
 from __future__ import annotations
@@ -111,6 +111,25 @@ def executed(cubin: Any, name: str, ctas: int) -> tuple[float, float]:
     return found[0].executed_instructions * ctas, taken
 
 
+def multiplied(arch: str, n: int) -> tuple[float, float]:
+    """Warp instructions of a product of n x n half-precision matrices by mma.sync, and its seconds.
+
+    Raises AssertionError where a value is not NumPy's: the matrices hold small whole numbers, whose sums are exact.
+    """
+    numbers, tiles = np.random.default_rng(0), n // 128
+    a, b = (numbers.integers(-4, 5, (n, n)).astype(np.float16) for _ in range(2))
+    c = np.zeros((n, n), np.float32)
+    cubin = load_cubin(Path(__file__).with_name("half_product.cu"), arch)
+    found: list[Any] = []
+    taken = seconds(
+        lambda: found.append(
+            gpuemu.trace_kernel(cubin, "half_product", (tiles, tiles), 256, args=[a, b, c, n, n], arch=arch, ctas=[0])
+        )
+    )
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)
+    return found[0].executed_instructions * tiles**2, taken
+
+
 def c_seconds(ctas: int) -> float | None:
     """What the same chain takes in C on one core; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -132,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ctas", type=int, default=4096)
     parser.add_argument("--plain", action="store_true", help="without compiled loops")
+    parser.add_argument("--product", type=int, metavar="N", help="also multiply two N x N half-precision matrices")
     options = parser.parse_args()
     ctas = 64 if options.plain else options.ctas
     if options.plain:
@@ -153,6 +173,10 @@ def main() -> None:
         ratios.append(rate / timeouts)
         print(f"{name:14}{rate:28,.0f}{ratios[-1]:13.1f}{1 / rate / addition:16.3f}{to_c:>8}", flush=True)
     print(f"geometric mean to timeouts: {prod(ratios) ** (1 / len(ratios)):.1f}")
+    if options.product:
+        instructions, taken = min((multiplied("sm_90", options.product) for _ in range(2)), key=lambda one: one[1])
+        rate = instructions / taken
+        print(f"half_product of {options.product} cubed: {taken:.1f} s, {rate / timeouts:.1f} to timeouts")
 
 
 if __name__ == "__main__":

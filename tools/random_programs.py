@@ -68,6 +68,18 @@ FORMS = (
     "LDS.64 {e}, [R22]", "LDS.128 {v}, [R22]", "STS [R22+{off4}], {s}", "STS.64 [R22], {w}", "STS.U16 [R22+0x2], {s}",
     "LDL {d}, [R23+{off4}]", "STL [R23+{off4}], {s}", "LD.E {d}, [R20.64+{off4}]", "ST.E [R20.64+{off4}], {s}", "NOP",
 )  # fmt: skip
+MORE_FORMS = (
+    "HMMA.16816.F32 {v}, {v}, {e}, {v}", "HMMA.16816.F16 {e}, {v}, {e}, {e}", "HMMA.1688.F32 {v}, {e}, {s}, RZ",
+    "HMMA.16816.F32.BF16 {v}, {v}, {e}, {v}", "HMMA.1688.F32.TF32 {v}, {v}, {e}, {v}",
+    "LDGSTS.E.BYPASS.128 [R22], [R20.64]", "LDGSTS.E [R22+{off4}], [R20.64+{off4}], {p}",
+    "LDGSTS.E.64 [R22], [R20.64+0x8], {p}", "LDGSTS.E.BYPASS.128.ZFILL [R22], [R20.64+{off4}]",
+    "LDSM.16.M88.4 {v}, [R22]", "LDSM.16.MT88.2 {e}, [R22]", "MUFU.EX2 {d}, {f}", "MUFU.LG2 {d}, {f}",
+    "ATOMS.{a} {d}, [R22+{off4}], {s}", "ATOMS.{a} {d}, [R23+{off4}], {s}", "ATOMS.CAS {d}, [R23+0x4], {s}, {s}",
+    "ATOMG.E.{a}.STRONG.GPU PT, {d}, [R20.64+{off4}], {s}", "RED.E.{a}.STRONG.GPU [R20.64+{off4}], {s}",
+    "ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU PT, {d}, [R20.64], {s}", "ATOM.E.{a}.STRONG.GPU {q}, {d}, [R20.64], {s}",
+)  # fmt: skip
+"""More forms, of the programs from MORE_FROM on. Products have no guard, since they take whole warps."""
+MORE_FROM = 1_000_000
 
 
 class Program:
@@ -75,6 +87,7 @@ class Program:
 
     def __init__(self, seed: int):
         self._chance = random.Random(seed)
+        self._forms = FORMS if seed < MORE_FROM else (*FORMS, *3 * MORE_FORMS)
         self._labels = 0
         self.lanes = self._chance.choice((32, 64, 96, 48))
         self.zero_shared = seed % 2 == 0
@@ -123,7 +136,8 @@ class Program:
                 lines += [f"IADD3 R{COUNTER}, R{COUNTER}, -0x1, RZ", f"ISETP.NE.AND P6, PT, R{COUNTER}, RZ, PT"]
                 lines.append(f"@P6 BRA {again}")
             else:
-                lines.append(f"{self._guard(False)} {self._instruction()}".strip())
+                guard, instruction = self._guard(False), self._instruction()
+                lines.append(f"{'' if instruction.startswith('HMMA') else guard} {instruction}".strip())
         return lines
 
     def _guard(self, always: bool) -> str:
@@ -133,7 +147,7 @@ class Program:
 
     def _instruction(self) -> str:
         chance = self._chance
-        form = chance.choice(FORMS)
+        form = chance.choice(self._forms)
 
         def register() -> str:
             return "RZ" if chance.random() < 0.08 else f"R{chance.randint(0, 15)}"
@@ -161,6 +175,7 @@ class Program:
             "off4": lambda: hex(4 * chance.randint(0, 3)),
             "c": lambda: chance.choice(("LT", "EQ", "LE", "GT", "NE", "GE")),
             "b": lambda: chance.choice(("AND", "OR", "XOR")),
+            "a": lambda: chance.choice(("ADD", "MIN", "MIN.S32", "MAX", "MAX.S32", "AND", "OR", "XOR", "INC", "DEC")),
             "sh": lambda: chance.choice(("IDX", "UP", "DOWN", "BFLY")),
             "fc": lambda: chance.choice(("LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "NEU", "GEU")),
         }  # fmt: skip
@@ -213,7 +228,7 @@ def main() -> None:
     loading.LOOPS.force()
     for arch in ARCHITECTURES:
         together = hashlib.sha256()
-        for seed in range(programs):
+        for seed in [*range(programs), *range(MORE_FROM, MORE_FROM + programs)]:
             together.update(compared(seed, arch).encode())
         print(f"{arch}: {programs:,} programs, {together.hexdigest()[:16]}", flush=True)
 

@@ -138,7 +138,7 @@ def _compiled(
     registers = [x.swapaxes(0, 1).copy().reshape(x.shape[1], -1) for x in operands]
     sums, pairs = sums_of(numerics, mode), 32 // mode.c.element_bits
     d = np.empty((mode.c.registers, pairs * registers[2].shape[1]), dtype=np.float32)
-    forms = _forms(mode.a_type, mode.b_type, mode.accumulator)
+    forms = forms_of(mode.a_type, mode.b_type, mode.accumulator)
     module.float_product(*registers, _NO_ROWS if rows is None else rows, forms, sums.kept, sums.block, d)
     words = d.view(np.uint32)
     if pairs == 2:
@@ -149,7 +149,7 @@ def _compiled(
 
 
 @lru_cache(maxsize=32)
-def _forms(*kinds: str) -> npt.NDArray[np.int64]:
+def forms_of(*kinds: str) -> npt.NDArray[np.int64]:
     """Return a row per type for the compiled code.
 
     A row has the bits, the mask of the exponent and fraction bits that are read, and the shift that moves them to

@@ -29,6 +29,8 @@ sys.path.remove(TOOLS)
 PROGRAMS = 100
 LEFT = "36b7b35047738966"
 """Of what the programs leave."""
+MORE_PROGRAMS, MORE_LEFT = 50, "02a7502c3e24edfc"
+"""The same for programs with products, copies and atomics."""
 
 
 @pytest.fixture
@@ -47,11 +49,73 @@ def test_random_programs_leave_what_they_always_left() -> None:
     assert together.hexdigest()[:16] == LEFT
 
 
+def test_random_programs_with_products_and_atomics_leave_what_they_always_left() -> None:
+    together = hashlib.sha256()
+    for seed in range(random_programs.MORE_FROM, random_programs.MORE_FROM + MORE_PROGRAMS):
+        together.update(random_programs.left_by(random_programs.Program(seed), "sm_90", False))
+    assert together.hexdigest()[:16] == MORE_LEFT
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
 def test_loops_leave_what_numpy_leaves(loops: None, arch: str) -> None:
     for seed in range(PROGRAMS):
         random_programs.compared(seed, arch)
+        random_programs.compared(random_programs.MORE_FROM + seed, arch)
+
+
+BY_LOOPS = (
+    "HMMA.16816.F32 R40, R8, R16, R40", "HMMA.16816.F32 R40, R8, RZ, RZ", "HMMA.16816.F32 RZ, R8, R16, RZ",
+    "HMMA.16816.F16 R40, R8, R16, R44", "HMMA.16816.F32.BF16 R40, R8, R16, R44", "HMMA.1688.F16 R40, R8, R16, R44",
+    "HMMA.1688.F32.TF32 R40, R8, R16, R44", "HMMA.1684.F32.TF32 R40, R8, R16, R44",
+    "@P0 HMMA.16816.F32 R40, R8, R16, R40", "LDGSTS.E.BYPASS.128 [R22], [R20.64]",
+    "@P1 LDGSTS.E.64 [R22+0x8], [R20.64], P2", "LDGSTS.E [R22], [R20.64], !PT", "MUFU.EX2 R40, R8",
+    "MUFU.LG2 R40, -R8", "LDGDEPBAR", "ATOMG.E.ADD.STRONG.GPU P3, RZ, [R20.64], R8",
+    "ATOMG.E.CAS.STRONG.GPU PT, RZ, [R20.64], R8, R9", "RED.E.MAX.S32.STRONG.GPU [R24.64], R8",
+    "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R24.64], R8", "ATOM.E.EXCH.STRONG.GPU PT, RZ, [R24.64], R8",
+    "@P1 RED.E.INC.STRONG.GPU [R24.64], R8", "RED.E.MIN.STRONG.GPU [R24.64], R8",
+)  # fmt: skip
+BY_THE_EXECUTOR = (
+    "@P1 HMMA.16816.F32 R40, R8, R16, R40", "LDGSTS.E [R22], [R20.64+0x3]", "ATOMS.ADD RZ, [R22], R8",
+    "ATOMG.E.ADD.STRONG.GPU PT, R40, [R20.64], R8",
+)  # fmt: skip
+"""Mistakes of a kernel, and an atomic whose result a loop may wait for."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("sass", [*BY_LOOPS, *BY_THE_EXECUTOR])
+def test_loops_do_products_copies_and_functions(loops: None, sass: str, arch: str) -> None:
+    """They leave what the executor leaves, which does none of these steps itself."""
+    left = []
+    for compiled in (False, True):
+        files = Lanes(96)
+        memory = Memory(shared_bytes=2048, shared_base=0, local_bytes_per_lane=0, lanes=files)
+        numbers = np.random.default_rng(7)
+        buffer = numbers.integers(0, 256, 4096, np.uint8)
+        start = memory.add_buffer("the buffer", buffer)
+        environment = surroundings(f"{sass}\nEXIT", lanes=96, arch=arch, memory=memory, files=files)
+        executor = CtaExecutor(environment)
+        executor.compiled = compiled
+        cta = executor.begin(0, Recorder(files, environment.code), False, 5000)
+        halves = numbers.standard_normal((48, 96, 2)).astype(np.float16)
+        files.registers[:48] = halves.view(np.uint32)[..., 0]
+        files.registers[8, ::7] = 0x7C007C00
+        address = np.uint64(start) + 16 * files.thread.astype(np.uint64)
+        files.registers[20], files.registers[21] = address.astype(np.uint32), start >> 32
+        files.registers[22] = 16 * files.thread
+        files.registers[24], files.registers[25] = start & 0xFFFFFFFF, start >> 32  # the same place for all
+        files.predicates[0], files.predicates[1] = files.warp == 1, files.lane % 3 > 0
+        files.predicates[2] = files.lane % 2 > 0
+        error = ""
+        try:
+            executor.go_on(cta)
+        except ExecutionError as found:
+            error = str(found)
+        arrays = files.registers, files.predicates, memory.shared[1], memory.written[1], buffer
+        left.append(([array.tobytes() for array in arrays], error))
+    assert left[0] == left[1]
+    assert executor._steps_taken == (sass in BY_THE_EXECUTOR)
 
 
 ENDS = {

@@ -33,6 +33,9 @@ from gpuemu.sass.compiled.columns import (
     SHARED_START,
     SIGNED,
     SIZE,
+    SOURCE,
+    TRUTH,
+    TRUTHS,
     UNIFORM,
     UNIFORM_PAIR,
     WINDOW_BYTES,
@@ -58,18 +61,18 @@ def add_pair(total: Any, file: Any, row: Any, pair: Any, first: Any, last: Any) 
             total[i] += np.uint64(upper[i]) << np.uint64(32)
 
 
-def find_addresses(code: Any, pc: Any, file: Any, at: Any, first: Any, last: Any) -> None:
-    """The address of each lane, as the instruction says it."""
-    uniform, memory = code[pc, UNIFORM], code[pc, MEMORY]
-    total, offset = at[first:last], np.uint64(code[pc, OFFSET])
+def find_addresses(code: Any, pc: Any, file: Any, at: Any, of: Any, first: Any, last: Any) -> None:
+    """The address of each lane by the numbers of an access; `of` is 0, or SOURCE for the place that a copy reads."""
+    uniform, memory = code[pc, UNIFORM + of], code[pc, MEMORY + of]
+    total, offset = at[first:last], np.uint64(code[pc, OFFSET + of])
     for i in range(total.size):
         total[i] = offset
     if memory in (IN_GLOBAL, GENERIC):
-        add_pair(total, file, code[pc, ROW], code[pc, PAIR], first, last)
+        add_pair(total, file, code[pc, ROW + of], code[pc, PAIR + of], first, last)
         if uniform >= 0:
-            add_pair(total, file, uniform, code[pc, UNIFORM_PAIR], first, last)
+            add_pair(total, file, uniform, code[pc, UNIFORM_PAIR + of], first, last)
         return
-    words, scale = file[code[pc, ROW], first:last], np.uint64(code[pc, SCALE])
+    words, scale = file[code[pc, ROW + of], first:last], np.uint64(code[pc, SCALE + of])
     for i in range(words.size):
         total[i] += np.uint64(words[i]) << scale
     if uniform >= 0:
@@ -122,7 +125,7 @@ def point_global(here: Any, at: Any, size: Any, buffers: Any, state: Any) -> Any
     return True
 
 
-def point_shared(here: Any, at: Any, size: Any, reads: Any, writes: Any, state: Any) -> Any:
+def point_shared(here: Any, at: Any, size: Any, stores: Any, state: Any) -> Any:
     """Turn places in shared memory into addresses of the host; whether all are there, and written where they are read.
 
     Of a unit one byte must have been written: structures have bytes between their members.
@@ -132,9 +135,9 @@ def point_shared(here: Any, at: Any, size: Any, reads: Any, writes: Any, state: 
     if bits & (size - np.uint64(1)) or length < size or most > length - size:
         return False
     if state[ALL_WRITTEN] == 0:
-        if reads and not known_written(here, at, size, state):
+        if not stores and not known_written(here, at, size, state):
             return False
-        if writes:
+        if stores:
             for i in range(here.size):
                 if here[i]:
                     fill(state[WRITTEN] + np.int64(at[i]), size, np.uint64(0xFFFFFFFFFFFFFFFF))
@@ -188,12 +191,12 @@ def point_local(here: Any, at: Any, size: Any, first: Any, state: Any) -> Any:
     return True
 
 
-def point(
-    code: Any, pc: Any, here: Any, at: Any, buffers: Any, reads: Any, writes: Any, first: Any, last: Any, state: Any,
-) -> Any:  # fmt: skip
-    """Turn the addresses of all lanes into those of the host; whether the access is one that needs no executor."""
+def point(code: Any, pc: Any, lanes: Any, places: Any, buffers: Any, stores: Any, first: Any, state: Any) -> Any:
+    """Turn the addresses of some lanes into those of the host; whether the access is one that needs no executor.
+
+    `first`: the first of these lanes in the CTA.
+    """
     size, memory = np.uint64(1) << np.uint64(code[pc, SIZE]), code[pc, MEMORY]
-    lanes, places = here[first:last], at[first:last]
     if memory == GENERIC:
         least, most, _ = span(lanes, places)
         start = np.uint64(state[SHARED_START])
@@ -208,7 +211,7 @@ def point(
     if memory == IN_GLOBAL:
         return point_global(lanes, places, size, buffers, state)
     if memory == IN_SHARED:
-        return point_shared(lanes, places, size, reads, writes, state)
+        return point_shared(lanes, places, size, stores, state)
     return point_local(lanes, places, size, first, state)
 
 
@@ -258,33 +261,60 @@ def store(code: Any, pc: Any, file: Any, lanes: Any, places: Any, first: Any, la
 
 
 def access(
-    code: Any, pc: Any, file: Any, here: Any, at: Any, buffers: Any, first: Any, last: Any, state: Any,
+    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, state: Any,
 ) -> Any:  # fmt: skip
     """A load or a store; whether it has been done. Otherwise nothing has changed."""
-    find_addresses(code, pc, file, at, first, last)
+    file, taking, places = lanes.file, here[first:last], lanes.at[first:last]
+    find_addresses(code, pc, file, lanes.at, 0, first, last)
     loads = code[pc, OP] == LOAD
-    if not point(code, pc, here, at, buffers, loads, not loads, first, last, state):
+    if not point(code, pc, taking, places, buffers, not loads, first, state):
         return False
     if loads:
-        load(code, pc, file, here[first:last], at[first:last], first, last)
+        load(code, pc, file, taking, places, first, last)
     else:
-        store(code, pc, file, here[first:last], at[first:last], first, last)
+        store(code, pc, file, taking, places, first, last)
     return True
 
 
-def load_matrices(
-    code: Any, pc: Any, file: Any, here: Any, lending: Any, at: Any, first: Any, last: Any, state: Any,
+def copy(
+    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, state: Any,
 ) -> Any:  # fmt: skip
-    """LDSM; whether it has been done. Of the lanes only those that have the address of a row count."""
+    """LDGSTS; whether it has been done. Lanes whose predicate is false read nothing, and write zeros."""
+    size, taking, reading = np.uint64(1) << np.uint64(code[pc, SIZE]), here[first:last], lanes.lending[first:last]
+    for i in range(taking.size):
+        reading[i] = taking[i]
+    if code[pc, TRUTHS]:
+        row, off = code[pc, TRUTH] >> 2, np.uint8(code[pc, TRUTH] & 1)
+        truth = lanes.truths[row, first:last]
+        for i in range(taking.size):
+            reading[i] &= truth[i] ^ off
+    sources, places = lanes.sources[first:last], lanes.at[first:last]
+    find_addresses(code, pc, lanes.file, lanes.sources, SOURCE, first, last)
+    find_addresses(code, pc, lanes.file, lanes.at, 0, first, last)
+    if count_of(reading, 0, reading.size) and not point_global(reading, sources, size, buffers, state):
+        return False
+    if not point_shared(taking, places, size, True, state):
+        return False
+    for i in range(taking.size):
+        if taking[i]:
+            for k in range(np.int64(size) >> 2):
+                word = peek32(np.int64(sources[i]) + 4 * k) if reading[i] else np.uint32(0)  # type: ignore[misc]
+                poke32(np.int64(places[i]) + 4 * k, word)  # type: ignore[misc]
+    return True
+
+
+def load_matrices(code: Any, pc: Any, lanes: Any, here: Any, first: Any, last: Any, state: Any) -> Any:
+    """LDSM; whether it has been done. Only the addresses of lanes that have the address of a row count."""
     count, turned, row = code[pc, SIGNED] & 7, code[pc, SIGNED] >> 3, code[pc, DATA]
-    find_addresses(code, pc, file, at, first, last)
+    file, at, lending = lanes.file, lanes.at, lanes.lending
+    find_addresses(code, pc, file, at, 0, first, last)
     for w in range(first, last, 32):
-        lanes = count_of(here, w, w + 32)
-        if lanes not in (0, 32):
+        found = count_of(here, w, w + 32)
+        if found not in (0, 32):
             return False
         for lane in range(32):
-            lending[w + lane] = lanes == 32 and lane < 8 * count
-    if not point_shared(lending[first:last], at[first:last], np.uint64(16), True, False, state):
+            lending[w + lane] = found == 32 and lane < 8 * count
+    if not point_shared(lending[first:last], at[first:last], np.uint64(16), False, state):
         return False
     for w in range(first, last, 32):
         if here[w] == 0:

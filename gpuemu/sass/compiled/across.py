@@ -1,4 +1,4 @@
-"""What lanes get from others of their warp, in the text that Numba compiles: see `loops`."""
+"""Exchanges between the lanes of a warp, and matrix products, in the text that Numba compiles: see `loops`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.compiled.columns import BRANCH, FIRST_OPERATION, NUMBER, OP, RESULTS, SHUFFLE, TRUTH_RESULTS, VOTE
-from gpuemu.sass.compiled.registers import fetch, put
+from gpuemu.sass.compiled.columns import (
+    A_COUNT,
+    AT_ONCE,
+    B_COUNT,
+    BRANCH,
+    C_COUNT,
+    FIRST_OPERATION,
+    FORM,
+    KEPT,
+    NUMBER,
+    OF_A,
+    OF_B,
+    OF_C,
+    OF_D,
+    OP,
+    RESULTS,
+    SHUFFLE,
+    TRUTH_RESULTS,
+    VOTE,
+)
+from gpuemu.sass.compiled.registers import count_of, fetch, put
 
-compute = None
-"""Of `lane.scalars`, or made by `source`."""
+compute = warp_product = narrow_half = single = canonical = SUMS = None
+"""From `lane` and `tensor.compiled`, or made by `source`."""
 
 
 def shuffle(kind: Any, x: Any, t: Any, count: Any) -> None:
@@ -61,11 +80,9 @@ def lead(lanes: Any, x: Any) -> None:
             x[RESULTS, w + lane] = x[0, w + leader]
 
 
-def operate(
-    code: Any, pc: Any, file: Any, truths: Any, here: Any, whole: Any, x: Any, t: Any, first: Any, last: Any,
-) -> None:  # fmt: skip
-    """What lanes compute from their own registers, or from those of their warp."""
-    op = code[pc, OP]
+def operate(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, last: Any) -> None:
+    """Compute what lanes make of their own registers, or of those of their warp."""
+    op, file, truths, x, t = code[pc, OP], lanes.file, lanes.truths, lanes.x, lanes.t
     fetch(code, pc, file, truths, x, t, first, last)
     if op < BRANCH:
         compute(op - FIRST_OPERATION, code, pc, x, t, last - first)  # type: ignore[misc]
@@ -76,3 +93,37 @@ def operate(
     else:
         lead(here[first:last], x)
     put(code, pc, file, truths, here, whole, x, t, first, last)
+
+
+def multiply(code: Any, pc: Any, lanes: Any, here: Any, products: Any, first: Any, last: Any) -> Any:
+    """HMMA; whether it has been done, which takes whole warps."""
+    for w in range(first, last, 32):
+        if count_of(here, w, w + 32) not in (0, 32):
+            return False
+    form, count, to = products.forms[code[pc, FORM]], code[pc, C_COUNT], code[pc, OF_D]
+    file, zeros = lanes.file, products.zeros  # RZ is a matrix of zeros
+    a_row, b_row, c_row = code[pc, OF_A], code[pc, OF_B], code[pc, OF_C]
+    a = file[a_row : a_row + code[pc, A_COUNT]] if a_row >= 0 else zeros[: code[pc, A_COUNT]]
+    b = file[b_row : b_row + code[pc, B_COUNT]] if b_row >= 0 else zeros[: code[pc, B_COUNT]]
+    c = file[c_row : c_row + count] if c_row >= 0 else zeros[:count]
+    if to < 0:
+        return True
+    sums = products.numbers[SUMS : SUMS + 128]  # type: ignore[operator]
+    for w in range(first, last, 32):
+        if here[w] == 0:
+            continue
+        warp_product(  # type: ignore[misc]
+            a, b, c, w, products.no_rows, form, code[pc, KEPT], code[pc, AT_ONCE], products.words, products.numbers,
+            products.exponents,
+        )  # fmt: skip
+        for lane in range(32):
+            for half in range(2):
+                at = 8 * (8 * half + (lane >> 2)) + 2 * (lane & 3)
+                lower, upper = single(sums[at]), single(sums[at + 1])  # type: ignore[misc]
+                if count == 4:
+                    lanes.file[to + 2 * half, w + lane] = canonical(lower)  # type: ignore[misc]
+                    lanes.file[to + 2 * half + 1, w + lane] = canonical(upper)  # type: ignore[misc]
+                else:
+                    word = narrow_half(upper) << np.uint32(16) | narrow_half(lower)  # type: ignore[misc]
+                    lanes.file[to + half, w + lane] = np.uint32(word)
+    return True

@@ -36,13 +36,21 @@ PYTHON = 0
 FIRST_OPERATION = 1
 """The first operation of the table of lanes."""
 BRANCH, EXIT, NOTHING, BARRIER, EXPECT, MEET, SYNC = range(200, 207)
-LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER = range(210, 216)
+LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC = range(210, 219)
 
 IN_GLOBAL, IN_SHARED, IN_LOCAL, GENERIC = range(4)
 """The memory that an instruction names."""
 (SIZE, SIGNED, MEMORY, OFFSET, SCALE, ROW, PAIR, UNIFORM, UNIFORM_PAIR, DATA) = range(NUMBER, NUMBER + 10)
 """Numbers of an access: log2 of its bytes, whether it extends a sign, the memory; the terms of its address, registers
 by their rows or -1; and the row of the data, -1 for RZ."""
+COMPARE_EXCHANGE = 100
+"""An atomic has the number of its change in SIGNED, or this; the row of the word to compare with in READ, that of what
+it returns in WRITE and that of its predicate in SET, each -1 for none."""
+SOURCE = READ - NUMBER
+"""What to add to these columns for the place that a copy reads."""
+(OF_A, OF_B, OF_C, OF_D, A_COUNT, B_COUNT, C_COUNT, FORM, KEPT, AT_ONCE) = range(NUMBER, NUMBER + 10)
+"""Numbers of a matrix product: the first rows of A, B, C and D, or -1; their registers, D having as many as C; which of
+the kernel's forms; kept bits, and products that are summed at once."""
 
 (
     PC, LIMIT, MOST, DONE, FIRST, LAST, ALONE, MEETINGS, CODE_LENGTH, SHARED, WRITTEN, SHARED_BYTES, ALL_WRITTEN, LOCAL,

@@ -24,6 +24,8 @@ from gpuemu.base.interrupts import follow, held
 from gpuemu.base.unaided import has_numba
 from gpuemu.sass.compiled import source
 from gpuemu.sass.compiled.columns import COLUMNS, LOOK_ROW, MOST_LOOK_ROWS, STATE_NUMBERS
+from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
+from gpuemu.tensor.mma import forms_of
 
 Loop = Callable[..., int]
 _loaded: list[Loop] = []
@@ -50,6 +52,7 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "active": np.zeros(lanes, np.uint8),
         "here": np.zeros(lanes, np.uint8),
         "at": np.zeros(lanes, np.uint64),
+        "sources": np.zeros(lanes, np.uint64),
         "lending": np.zeros(lanes, np.uint8),
         "x": np.zeros((12, lanes), np.uint32),
         "t": np.zeros((8, lanes), np.uint8),
@@ -59,6 +62,12 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "looks": np.zeros((looks, LOOK_ROW + MOST_LOOK_ROWS), np.int64),
         "seen": np.zeros((looks, MOST_LOOK_ROWS, lanes), np.uint32),
         "lookers": np.zeros((looks, lanes), np.uint8),
+        "forms": np.array([forms_of(*kinds) for kinds in PRODUCT_KINDS], np.int64),
+        "zeros": np.zeros((4, lanes), np.uint32),
+        "no_rows": np.zeros((0, 0), np.intp),
+        "words": np.zeros(384, np.uint32),
+        "values": np.zeros(1408),
+        "exponents": np.zeros(1408, np.int32),
         "state": np.zeros(STATE_NUMBERS, np.int64),
         "exists": np.zeros(32 * warps, np.uint8),
         "numbers": np.zeros(0, np.int64),

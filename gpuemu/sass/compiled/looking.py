@@ -22,13 +22,14 @@ from gpuemu.sass.compiled.columns import (
 )
 
 
-def is_news(slot: Any, file: Any, active: Any, looks: Any, seen: Any, lookers: Any, first: Any, last: Any) -> Any:
+def is_news(slot: Any, lanes: Any, looking: Any, first: Any, last: Any) -> Any:
     """Whether the CTA has not looked there yet, or the same lanes find something else than the last time."""
+    file, active, looks, seen = lanes.file, lanes.active, looking.looks, looking.seen
     if looks[slot, LOOK_STATE] == UNKNOWN:
         return True
     if looks[slot, LOOK_STATE] != SEEN:
         return False
-    before = lookers[slot]
+    before = looking.lookers[slot]
     differs = False
     for i in range(active.size):
         differs |= before[i] != active[i]
@@ -41,13 +42,14 @@ def is_news(slot: Any, file: Any, active: Any, looks: Any, seen: Any, lookers: A
     return differs
 
 
-def remember(slot: Any, file: Any, active: Any, looks: Any, seen: Any, lookers: Any, state: Any) -> None:
+def remember(slot: Any, lanes: Any, looking: Any, state: Any) -> None:
     """What these lanes find, and when."""
+    file, active, looks, seen = lanes.file, lanes.active, looking.looks, looking.seen
     for k in range(looks[slot, LOOK_ROWS]):
         words, found = file[looks[slot, LOOK_ROW + k]], seen[slot, k]
         for i in range(words.size):
             found[i] = words[i]
-    before = lookers[slot]
+    before = looking.lookers[slot]
     for i in range(active.size):
         before[i] = active[i]
     looks[slot, LOOK_STATE], looks[slot, LOOK_WHO] = SEEN, state[WHO]

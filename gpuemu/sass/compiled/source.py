@@ -11,15 +11,21 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpuemu.sass.compiled.columns import NUMBER, RESULTS, TRUTH_RESULTS
+from gpuemu.sass.lane.changes import CHANGES
 from gpuemu.sass.lane.table import OPERATIONS
 
 _PARTS = (
     "gpuemu.sass.lane.scalars",
     "gpuemu.sass.lane.integers",
     "gpuemu.sass.lane.floats",
+    "gpuemu.sass.lane.changes",
     "gpuemu.sass.compiled.columns",
 )
-_LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in ("registers", "accesses", "across", "looking", "loops"))
+_PRODUCTS = "gpuemu.tensor.compiled"
+_RECORDS = "gpuemu.sass.compiled.records"
+_LOOPS = tuple(
+    f"gpuemu.sass.compiled.{name}" for name in ("registers", "accesses", "atomics", "across", "looking", "loops")
+)
 _OUTERMOST = "run"
 _AT_ONCE = 16
 """Operations in one compiled function."""
@@ -33,6 +39,11 @@ class _Named(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         node.id = self._of(node.id)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        self.generic_visit(node)
+        node.body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -79,6 +90,18 @@ def _compiled(tree: ast.Module) -> ast.Module:
             call = ast.parse(f"njit(error_model='numpy', nogil=True, _nrt=False, {how})", mode="eval").body
             node.decorator_list = [call]
     return tree
+
+
+def _products() -> ast.Module:
+    """The product of a warp, compiled as the loops are; what makes instructions of the compiler's own is Python's."""
+    tree = _tree(_PRODUCTS)
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == "float_product")]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            node.decorator_list = [ast.Name("plain", ast.Load())]
+        elif isinstance(node, ast.FunctionDef) and isinstance(node.decorator_list[0], ast.Call):
+            node.decorator_list = []
+    return _compiled(tree)
 
 
 def _loop(number: int) -> list[str]:
@@ -134,6 +157,14 @@ def _operations() -> str:
     return "\n\n".join([*functions, "\n".join(outer)])
 
 
+def _changes() -> str:
+    """`change`: what an atomic leaves, by the number of its change."""
+    lines = ["def change(number, old, value):"]
+    for number, function in enumerate(CHANGES[:-1]):
+        lines += [f"    if number == {number}:", f"        return {function.__name__}(old, value)"]
+    return "\n".join([*lines, f"    return {CHANGES[-1].__name__}(old, value)"])
+
+
 def text() -> str:
     """The text to compile, from the sources as they are."""
     parts = [_tree(module) for module in _PARTS]
@@ -144,7 +175,10 @@ def text() -> str:
     trees = [
         *map(_compiled, [scalars, *lanes]),
         columns,
+        _tree(_RECORDS),
+        _products(),
         _compiled(ast.parse(_operations())),
+        _compiled(ast.parse(_changes())),
         *(_compiled(_tree(name)) for name in _LOOPS),
     ]
     head = "from numba import njit\n\n\ndef plain(function):\n    return function\n"

@@ -6,14 +6,17 @@ Results are bits; every NaN of 32 bits has the hardware's.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from gpuemu.sass.lane.arrays import (
+    bits64_of,
     bits_of,
     canonical,
     double,
+    double_of,
     float_of,
     flushed,
     fused,
@@ -21,6 +24,7 @@ from gpuemu.sass.lane.arrays import (
     opposite,
     select,
     signed,
+    signed64,
     single,
     unsigned64,
     whole,
@@ -216,6 +220,61 @@ def pack_brains(a: Any, b: Any, positive: int, flush: int) -> Any:
 
 
 # -- functions --------------------------------------------------------------------------------------------------
+
+
+_LN2_TERMS = tuple(np.float64(math.log(2) ** k / math.factorial(k)) for k in range(13, -1, -1))
+"""2^x as a series: the factors of x^13 down to x^0, by which an x of at most 1/2 has a double's accuracy."""
+_LOG2_TERMS = tuple(np.float64(2 / math.log(2) / k) for k in range(23, 0, -2))
+"""log2((1 + x) / (1 - x)) as a series: the factors of x^23 down to x^1, for an x of at most 0.172."""
+_FAR, _NOTHING = np.float64(1080), np.float64(0)
+_ONE64, _ROOT_OF_TWO, _HALF64 = np.float64(1), np.float64(math.sqrt(2)), np.float64(0.5)
+_INFINITE, _NEGATIVE_INFINITE, _NONE64 = np.float64(np.inf), np.float64(-np.inf), np.float64(np.nan)
+_BIAS64, _FIRST64, _LAST_BITS64 = np.int64(1023), np.uint64(52), np.uint64((1 << 52) - 1)
+_EXPONENT_OF_ONE64 = np.uint64(1023 << 52)
+
+
+def _two_to(n: Any) -> Any:
+    """2^n of a whole float64 within the exponents of normal numbers."""
+    return double_of(unsigned64(whole(n) + _BIAS64) << _FIRST64)
+
+
+def power_of_two64(x: Any) -> Any:
+    """2^x of float64, to about the last bit."""
+    near = select(x < -_FAR, -_FAR, select(x > _FAR, _FAR, select(x == x, x, _NOTHING)))
+    n = np.rint(near)
+    rest = near - n
+    total = rest * _LN2_TERMS[0] + _LN2_TERMS[1]
+    for k in range(2, 14):
+        total = total * rest + _LN2_TERMS[k]
+    half = np.floor(n * _HALF64)  # in two steps, since 2^n may be too large, or subnormal
+    return select(x == x, total * _two_to(half) * _two_to(n - half), x)
+
+
+def logarithm64(x: Any) -> Any:
+    """log2(x) of float64 that are no subnormal ones, to about the last bit."""
+    bits = bits64_of(x)
+    exponent = double(signed64(bits >> _FIRST64) - _BIAS64)
+    size = double_of((bits & _LAST_BITS64) | _EXPONENT_OF_ONE64)
+    large = size > _ROOT_OF_TWO
+    size = select(large, size * _HALF64, size)
+    exponent = select(large, exponent + _ONE64, exponent)
+    s = (size - _ONE64) / (size + _ONE64)
+    square = s * s
+    total = square * _LOG2_TERMS[0] + _LOG2_TERMS[1]
+    for k in range(2, 12):
+        total = total * square + _LOG2_TERMS[k]
+    found = select(x == _NOTHING, _NEGATIVE_INFINITE, exponent + total * s)
+    return select(x < _NOTHING, _NONE64, select(x < _INFINITE, found, x))
+
+
+def power_of_two(a: Any) -> Any:
+    """2^a."""
+    return _finished(single(power_of_two64(double(flushed(a)))), 1, 0)
+
+
+def logarithm(a: Any) -> Any:
+    """log2(a)."""
+    return _finished(single(logarithm64(double(flushed(a)))), 1, 0)
 
 
 def reciprocal(a: Any) -> Any:

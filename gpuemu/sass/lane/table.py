@@ -88,6 +88,8 @@ _ROWS: tuple[tuple[Callable[..., Any], str, str], ...] = (
     (floats.reciprocal, "f", "u"),
     (floats.root, "f", "u"),
     (floats.reciprocal_root, "f", "u"),
+    (floats.power_of_two, "f", "u"),
+    (floats.logarithm, "f", "u"),
 )
 OPERATIONS = tuple(Operation(*row) for row in _ROWS)
 NUMBER_OF = {operation.function: number for number, operation in enumerate(OPERATIONS)}

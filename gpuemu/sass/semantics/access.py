@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.compiled.columns import LOAD, STORE
+from gpuemu.sass.compiled.columns import COPY, LOAD, OP, SOURCE, STORE, TRUTH, TRUTHS
 from gpuemu.sass.machine.addresses import Addresses, address32, address64
 from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.lanes import Mask, every_lane
@@ -18,7 +18,7 @@ from gpuemu.sass.machine.patterns import Indices, Place
 from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.encoded_access import encoded_access
-from gpuemu.sass.semantics.lanewise import EncodedStep
+from gpuemu.sass.semantics.lanewise import Columns, EncodedStep, truth
 from gpuemu.trace.model import GLOBAL, ZEROS
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
@@ -217,7 +217,22 @@ def copy(site: Site) -> Step:
         zeros[read.pattern.lanes] = GLOBAL
         site.environment.record(place, mask, zeros if lanes is None else zeros[lanes], at_source.of(mask))
 
-    return step
+    encoded = _encoded_copy(site, target, source)
+    return step if encoded is None else EncodedStep(step, encoded)
+
+
+def _encoded_copy(site: Site, target: SharedSpace, source: GlobalSpace) -> Columns | None:
+    """A copy as numbers; None if those cannot say which lanes read."""
+    found = encoded_access(site, COPY, 0, 0, target)
+    for column, value in encoded_access(site, COPY, 1, 1, source).items():
+        if column != OP:
+            found[column + SOURCE] = value
+    if len(site.operands) == 3:
+        place = truth(site, 2).place
+        if place is None:
+            return None
+        found |= {TRUTHS: 1, TRUTH: 4 * place.row + place.decorations}
+    return found
 
 
 class _PartialLoad:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.lane import changes
+from gpuemu.sass.lane.changes import CHANGES
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Queues
 from gpuemu.sass.machine.spaces import Window
@@ -52,24 +54,12 @@ class Change:
     @property
     def on_local(self) -> bool:
         """Whether ATOM supports it in local memory: 32-bit integers."""
-        return self.size == 4 and self.kind in (np.dtype(np.uint32), np.dtype(np.int32)) and self.combine not in _PACKED
+        return self.size == 4 and self.kind in (np.dtype(np.uint32), np.dtype(np.int32)) and self.combine not in PACKED
 
     @property
     def on_shared(self) -> bool:
         """Whether ATOM supports it in shared memory: 32-bit integers and exchanges. Compilers rely on all of these."""
         return self.on_local or self.name in ("EXCH", "CAS", "CAST")
-
-
-def _increment(old: Values, limit: Values) -> Values:
-    return np.where(old >= limit, np.uint32(0), old + np.uint32(1))
-
-
-def _decrement(old: Values, limit: Values) -> Values:
-    return np.where((old == 0) | (old > limit), limit, old - np.uint32(1))
-
-
-def _exchange(old: Values, value: Values) -> Values:
-    return value
 
 
 def _flushed(values: Values) -> Values:
@@ -79,8 +69,8 @@ def _flushed(values: Values) -> Values:
 
 def _add_float32(old: Values, value: Values) -> Values:
     """Add float32 numbers, rounded to nearest even; subnormal operands and results count as 0."""
-    total = _flushed(_flushed(old) + _flushed(value))
-    return np.where(np.isnan(total), _NAN32.view(np.float32), total)
+    words = changes.change_add_float(np.ascontiguousarray(old).view(np.uint32), value.view(np.uint32))
+    return np.asarray(words.view(np.float32))
 
 
 def _add_halves(old: Values, value: Values) -> Values:
@@ -120,7 +110,7 @@ BFLOAT16S: dict[str, Combine] = {
     "ADD": _add_bfloat16s, "MIN": _extreme_of(_BFLOAT16_INFINITY, False), "MAX": _extreme_of(_BFLOAT16_INFINITY, True),
 }  # fmt: skip
 """Operations on float16 and bfloat16 by name, for atomics and for bulk reductions."""
-_PACKED = (*HALVES.values(), *BFLOAT16S.values())
+PACKED = (*HALVES.values(), *BFLOAT16S.values())
 _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "ADD": (np.add, np.add),
     "MIN": (np.minimum, np.minimum),
@@ -128,10 +118,26 @@ _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
     "AND": (np.bitwise_and, np.bitwise_and),
     "OR": (np.bitwise_or, np.bitwise_or),
     "XOR": (np.bitwise_xor, np.bitwise_xor),
-    "EXCH": (_exchange, None),
-    "INC": (_increment, None),
-    "DEC": (_decrement, None),
+    "EXCH": (changes.change_exchange, None),
+    "INC": (changes.change_increment, None),
+    "DEC": (changes.change_decrement, None),
 }
+
+
+def _numbers(kind: type[np.generic], **functions: Callable[..., Any]) -> dict[tuple[str, np.dtype[Any]], int]:
+    return {(name, np.dtype(kind)): CHANGES.index(function) for name, function in functions.items()}
+
+
+_OF_BOTH: dict[str, Callable[..., Any]] = {
+    "ADD": changes.change_add, "AND": changes.change_and, "OR": changes.change_or, "XOR": changes.change_xor,
+    "EXCH": changes.change_exchange, "INC": changes.change_increment, "DEC": changes.change_decrement,
+}  # fmt: skip
+NUMBER_OF = (
+    _numbers(np.uint32, **_OF_BOTH, MIN=changes.change_least, MAX=changes.change_greatest)
+    | _numbers(np.int32, **_OF_BOTH, MIN=changes.change_least_signed, MAX=changes.change_greatest_signed)
+    | _numbers(np.float32, ADD=changes.change_add_float)
+)
+"""The numbers of changes of a word in `lane.changes`, by the change's name and the type of the word."""
 _FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
     "F32": (4, np.dtype(np.float32), {"ADD": _add_float32}),
     "F32x2": (8, np.dtype(np.float32), {"ADD": _add_float32}),
@@ -159,7 +165,7 @@ def change_of(site: Site, *known: str) -> Change:
         combine = known_of_it.get(name)
         if combine is None or not site.has("RN") or site.has("FTZ") != (kind == np.float32):
             raise site.unsupported(f"{name} of {floats[0]} in this form is not understood")
-        return Change(name, size, kind, combine, None if combine in _PACKED else np.add)
+        return Change(name, size, kind, combine, None if combine in PACKED else np.add)
     size = 8 if site.has("S64", "U64") else next((WIDTHS[m] for m in site.modifiers if m in ("64", "128")), 4)
     if name in ("CAS", "CAST"):
         return Change(name, size, np.dtype(np.uint64 if size >= 8 else np.uint32), None)

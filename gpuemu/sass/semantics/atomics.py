@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.compiled.columns import ATOMIC, COMPARE_EXCHANGE, READ, SET, WRITE
 from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
@@ -27,7 +28,9 @@ from gpuemu.sass.semantics.access import (
     get_units,
     put_units,
 )
-from gpuemu.sass.semantics.atomic_operations import Change, change_of, update
+from gpuemu.sass.semantics.atomic_operations import NUMBER_OF, PACKED, Change, change_of, update
+from gpuemu.sass.semantics.encoded_access import encoded_access
+from gpuemu.sass.semantics.lanewise import Columns, EncodedStep, row_written
 from gpuemu.sass.semantics.mbarriers import shared_arrive
 
 _KNOWN = ("E", "RN", "FTZ", *ORDER, *CACHING)
@@ -87,6 +90,29 @@ class _Atomic:
             update(self.change, window, pattern.queues(self.space.shift), others, None, False)
 
 
+def _encoded(
+    site: Site, atomic: _Atomic, address: int, first: int, to: int | None, truth: int | None
+) -> Columns | None:
+    """Return an atomic of words as numbers, or None for one that compiled loops do not know.
+
+    `first`: see `_Atomic`. `to` and `truth`: operands that take the word found, and whether the atomic has been done.
+    """
+    change = atomic.change
+    number = COMPARE_EXCHANGE if change.name == "CAS" else NUMBER_OF.get((change.name, change.kind))
+    if number is None or change.size != 4 or change.combine in PACKED or site.environment.handouts is not None:
+        return None
+    compares = number == COMPARE_EXCHANGE
+    found = encoded_access(site, ATOMIC, address, first + compares, atomic.space, number)
+    found[READ] = row_written(site, first) if compares else -1
+    found[WRITE] = -1 if to is None else row_written(site, to)
+    found[SET] = -1 if truth is None else row_written(site, truth)
+    return found
+
+
+def _step(step: Step, encoded: Columns | None) -> Step:
+    return step if encoded is None else EncodedStep(step, encoded)
+
+
 @semantics("ATOMS")
 def shared_atomic(site: Site) -> Step:
     """ATOMS.op Rd, [address], value: Rd = the old value.
@@ -108,7 +134,7 @@ def shared_atomic(site: Site) -> Step:
         if found is not None:
             put(found, place.pattern.lanes)
 
-    return step
+    return step if site.is_predicate(0) else _step(step, _encoded(site, atomic, 1, 2, 0, None))
 
 
 def _put_truth(site: Site) -> PutUnits:
@@ -182,7 +208,7 @@ def atomic(site: Site) -> Step:
         if found is not None:
             put(found, doing.pattern.lanes)
 
-    return step
+    return _step(step, _encoded(site, atomic, 2, 3, 1, 0))
 
 
 def _reached(change: Change, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -207,4 +233,4 @@ def reduction(site: Site) -> Step:
         atomic.apply(place)
         atomic.space.record(place, mask)
 
-    return step
+    return _step(step, _encoded(site, atomic, 0, 1, None, None))

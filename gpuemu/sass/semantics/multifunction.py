@@ -80,8 +80,7 @@ def _turns(x: Any, quarter: int) -> Any:
 
 
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "LG2": np.log2,
-    "EX2": np.exp2,
+    "EX2": floats.power_of_two64,
     "SIN": lambda x: _turns(x, 0),
     "COS": lambda x: _turns(x, 1),
     "TANH": np.tanh,
@@ -90,7 +89,13 @@ _HIGH_WORDS: dict[str, Callable[[Any], Any]] = {
     "RCP64H": np.reciprocal,
     "RSQ64H": lambda x: np.reciprocal(np.sqrt(x)),
 }
-_LANE_FUNCTIONS = {"RCP": floats.reciprocal, "RSQ": floats.reciprocal_root, "SQRT": floats.root}
+_LANE_FUNCTIONS = {
+    "RCP": floats.reciprocal,
+    "RSQ": floats.reciprocal_root,
+    "SQRT": floats.root,
+    "EX2": floats.power_of_two,
+    "LG2": floats.logarithm,
+}
 _HALVES = ("F16", "BF16")
 
 

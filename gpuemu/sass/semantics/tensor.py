@@ -11,14 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import Fragment, MmaMode, a_fragment, b_fragment, c_fragment, mma_mode
+from gpuemu.sass.compiled.columns import (
+    A_COUNT,
+    AT_ONCE,
+    B_COUNT,
+    C_COUNT,
+    FORM,
+    KEPT,
+    OF_A,
+    OF_B,
+    OF_C,
+    OF_D,
+    OP,
+    PRODUCT,
+)
+from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.products import product_step
 from gpuemu.sass.numbers.ieee64 import Fma64, fma64
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import rounding_of
+from gpuemu.sass.semantics.lanewise import Columns, EncodedStep, row_written
 from gpuemu.sass.semantics.sparse import sparse_floats, sparse_integers, whole_numbers
 from gpuemu.tensor.mma import mma_registers
-from gpuemu.tensor.sums import integer_product
+from gpuemu.tensor.sums import integer_product, sums_of
 
 Words = NDArray[np.uint32]
 
@@ -53,7 +69,19 @@ def hmma(site: Site) -> Step:
         return sparse_floats(site)
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
         raise site.unsupported("this form of HMMA")
-    return _mma(site, mma_mode(site.instruction.operation.operation), sides=False)
+    mode = mma_mode(site.instruction.operation.operation)
+    return EncodedStep(_mma(site, mode, sides=False), _encoded_product(site, mode))
+
+
+def _encoded_product(site: Site, mode: MmaMode) -> Columns:
+    """A product of floats as the numbers by which compiled code executes it."""
+    sums = sums_of(site.environment.arch.tensor_core.numerics, mode)
+    d, a, b, c = (row_written(site, k) for k in range(4))
+    form = PRODUCT_KINDS.index((mode.a_type, mode.b_type, mode.accumulator))
+    return {
+        OP: PRODUCT, OF_A: a, OF_B: b, OF_C: c, OF_D: d, A_COUNT: mode.a.registers, B_COUNT: mode.b.registers,
+        C_COUNT: mode.c.registers, FORM: form, KEPT: sums.kept, AT_ONCE: sums.block,
+    }  # fmt: skip
 
 
 _SHAPES_4_BIT = {"8832": 32, "16832": 32, "16864": 64}

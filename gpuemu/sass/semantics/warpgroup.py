@@ -14,7 +14,6 @@ bits than others (tensor_core.numerics).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +22,14 @@ from numpy.typing import NDArray
 from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
 from gpuemu.isa.matrix_descriptor import decode, places, swizzled
 from gpuemu.isa.products import NO_PRODUCT
+from gpuemu.sass.compiled.columns import NOTHING, OP
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.lanewise import EncodedStep
 from gpuemu.tensor.mma import mma_registers
 
 _WARPS = 4
@@ -186,7 +187,7 @@ def hgmma(site: Site) -> Step:
     """
     columns, k = _shape(site)
     if site.instruction.operands[:3] == NO_PRODUCT:
-        return lambda mask: None
+        return EncodedStep(lambda mask: None, {OP: NOTHING})
     kind = _FLOATS.get(site.modifiers[1:])
     if kind is None or k != (8 if kind.endswith("tf32") else 16):
         raise site.unsupported("this form of HGMMA")
@@ -220,5 +221,4 @@ def warpgroup(site: Site) -> Step:
     """Do nothing for WARPGROUP.ARRIVE and WARPGROUP.DEPBAR, because all products before them are complete."""
     if site.modifiers not in (("ARRIVE",), ("DEPBAR", "LE")):
         raise site.unsupported("this form of WARPGROUP")
-    nothing: Callable[[Mask], None] = lambda mask: None  # noqa: E731
-    return nothing
+    return EncodedStep(lambda mask: None, {OP: NOTHING})

@@ -1,0 +1,78 @@
+"""What atomics leave in memory, of one lane: `old` is what is there, `value` the lane's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.lane.arrays import canonical, float_of, flushed, low, select, signed
+
+_NONE, _ONE = np.uint32(0), np.uint32(1)
+
+
+def change_add(old: Any, value: Any) -> Any:
+    """old + value."""
+    return low(old + value)
+
+
+def change_least(old: Any, value: Any) -> Any:
+    """The lesser of unsigned words."""
+    return select(value < old, value, old)
+
+
+def change_greatest(old: Any, value: Any) -> Any:
+    """The greater of unsigned words."""
+    return select(value > old, value, old)
+
+
+def change_least_signed(old: Any, value: Any) -> Any:
+    """The lesser of signed words."""
+    return select(signed(value) < signed(old), value, old)
+
+
+def change_greatest_signed(old: Any, value: Any) -> Any:
+    """The greater of signed words."""
+    return select(signed(value) > signed(old), value, old)
+
+
+def change_and(old: Any, value: Any) -> Any:
+    """Bits that both have."""
+    return low(old & value)
+
+
+def change_or(old: Any, value: Any) -> Any:
+    """Bits that either has."""
+    return low(old | value)
+
+
+def change_xor(old: Any, value: Any) -> Any:
+    """Bits that one has."""
+    return low(old ^ value)
+
+
+def change_exchange(old: Any, value: Any) -> Any:
+    """The value."""
+    return value
+
+
+def change_increment(old: Any, value: Any) -> Any:
+    """old + 1, or 0 from `value` on."""
+    return select(old >= value, _NONE, low(old + _ONE))
+
+
+def change_decrement(old: Any, value: Any) -> Any:
+    """old - 1, or `value` for 0 and for what is greater than `value`."""
+    return select((old == _NONE) | (old > value), value, low(old - _ONE))
+
+
+def change_add_float(old: Any, value: Any) -> Any:
+    """The sum of float32, rounded to nearest even; subnormal operands and sums count as zeros of their sign."""
+    return canonical(flushed(flushed(float_of(old)) + flushed(float_of(value))))
+
+
+CHANGES = (
+    change_add, change_least, change_greatest, change_least_signed, change_greatest_signed, change_and, change_or,
+    change_xor, change_exchange, change_increment, change_decrement, change_add_float,
+)  # fmt: skip
+"""Compiled code knows a change of a word by its place here."""
