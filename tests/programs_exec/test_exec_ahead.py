@@ -1,0 +1,37 @@
+"""CTAs execute together only as long as they are short: the time limit and the progress line need pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gpuemu.sass.machine.ahead import Ahead
+from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.live_cta import Ended
+
+
+class Executor:
+    """Ends every CTA after the same number of warp instructions."""
+
+    def __init__(self, each: int):
+        self.each = each
+        self.batches: list[int] = []
+
+    def begin_ahead(self, numbers: Sequence[int], *_: Any) -> tuple[list[Ended], None]:
+        self.batches.append(len(numbers))
+        return [Ended(number, self.each) for number in numbers], None
+
+
+@pytest.mark.parametrize(
+    ("each", "batches"),
+    [(100, [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]), (1_000_000, [1, 2, 4, 8, 10, 10]), (50_000_000, [1, 1, 1])],
+)
+def test_long_ctas_do_not_execute_many_together(each: int, batches: list[int]) -> None:
+    executor: Any = Executor(each)
+    ahead = Ahead(executor, lambda: pytest.fail("nobody records"), (), 1)
+    line = Line(range(sum(batches)))
+    while line:
+        ahead(line)
+    assert executor.batches == batches
