@@ -91,6 +91,15 @@ def test_code_is_copied_and_of_a_shown_command_the_command_alone(browser: Browse
         "[...document.querySelectorAll('button.copy')].find(b => b.parentElement.textContent.startsWith('$ ')).click()"
     )
     assert browser.js("window.copied") == "gpuemu why examples/kernels/transpose.cu --block 256"
+    browser.open(site / "docs" / "howto" / "rank.html")  # a command that goes on in the next line
+    browser.js("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    browser.js(
+        "[...document.querySelectorAll('button.copy')].find(b => b.parentElement.textContent.startsWith('$ ')).click()"
+    )
+    copied = browser.js("window.copied")
+    assert copied.startswith("gpuemu rank turned.cu ")
+    assert copied.endswith("--arg 1024")
+    assert copied.count(" \\\n") == copied.count("\n") > 0
 
 
 def test_the_start_page_has_a_picture_a_report_and_the_page_of_layouts(browser: Browser, site: Path) -> None:
