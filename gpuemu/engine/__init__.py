@@ -1,4 +1,4 @@
-"""The emulated streaming multiprocessor: programs in, logs of what happened when out.
+"""The emulated streaming multiprocessor: it replays programs and logs what happened when.
 
 `execute(program, arch, engine)` is the whole interface. The engine knows nothing of files, opcodes or reports.
 """

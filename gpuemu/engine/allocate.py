@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine import machine
-from gpuemu.engine.code import AccessRecord, Op
+from gpuemu.engine.code import AccessRecord, OpRecord
 from gpuemu.engine.log import Cycles
 from gpuemu.engine.reach import reach
 from gpuemu.engine.records import NEVER, Record, as_objects, columns, fields, objects
@@ -32,7 +32,7 @@ def allocate(program: Program, arch: Architecture, compiled: bool, share: Share 
 
 
 def overflow(program: Program, arch: Architecture, full: int) -> GpuemuError:
-    """What to say of the queue that a run has noted as full."""
+    """The error for a queue that a run has noted as full."""
     return _allocate(program, arch, True, ALONE)[1].overflow(arch.name, full)
 
 
@@ -70,7 +70,7 @@ def _allocate(program: Program, arch: Architecture, compiled: bool, share: Share
         "warps": many(Warp, program.warps, position=first_issue[:-1], last=first_issue[1:]),
         "cores": cores, "flights": many(Flight, max(1, flights), access=program.access),
         "rings": many(Ring, len(masks), at=at, mask=masks), "wish": [0] + [NEVER] * (len(acts) - 1),
-        "ops": facts.ops if compiled else as_objects(Op, facts.ops),
+        "ops": facts.ops if compiled else as_objects(OpRecord, facts.ops),
         "accesses": facts.accesses if compiled else as_objects(AccessRecord, facts.accesses),
         **{name: column if compiled else column.tolist() for name, column in numbers.items()},
     }  # fmt: skip
@@ -90,7 +90,7 @@ def _begun(kept: Kept, m: Setup, compiled: bool) -> Any:
 
 
 def _queue(program: Program, s: Spec, pipe: int) -> tuple[int, int]:
-    """The entries of the queue in front of a pipe, and why a warp waits while it is full or the pipe taken."""
+    """The entries of the queue of a pipe, and why a warp waits while the queue is full or the pipe taken."""
     for takes in machine.takers():
         if takes.queue and machine.is_behind(takes, program, pipe):
             return takes.queue(s), NAMES.index(takes.throttle)
@@ -98,7 +98,7 @@ def _queue(program: Program, s: Spec, pipe: int) -> tuple[int, int]:
 
 
 def nothing() -> State:
-    """A state for compiled code in which nothing wants to act."""
+    """A state for compiled code in which no phase requests a cycle."""
     kinds = machine.layout().items()
     return State({name: _as_columns(kind, [NEVER] if kind is int else objects(kind, 1)) for name, kind in kinds})
 
@@ -124,7 +124,7 @@ def _columns(kind: type[Record], count: int, **given: NDArray[Any]) -> Any:
 
 
 def _objects(kind: type[Record], count: int, **given: NDArray[Any]) -> Any:
-    """The same as Python objects."""
+    """So many records as Python objects, the first of them with these columns."""
     made = objects(kind, count)
     for name, column in given.items():
         for one, number in zip(made, column.tolist(), strict=False):
@@ -133,7 +133,7 @@ def _objects(kind: type[Record], count: int, **given: NDArray[Any]) -> Any:
 
 
 def _flights(program: Program, flies: NDArray[np.bool_]) -> tuple[Cycles, int]:
-    """The number of the flight of each issue, -1 for none: first the program's requests, behind them all others."""
+    """The number of the flight of each issue, or -1: the program's requests come first, then all others."""
     flight_of = np.full(len(program.path), -1, dtype=np.int64)
     others = flies[program.path]
     others[program.request_issue] = False

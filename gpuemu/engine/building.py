@@ -1,8 +1,8 @@
-"""Which runs compiled code drives, and its compiling beside runs that are long enough.
+"""Decides which runs compiled code drives, and compiles it beside runs that are long enough.
 
-Nobody waits for the compiler who has not asked for compiled code. Where it is on disk a process loads it when it has
-had enough to do. Where it is not, long work starts a process that compiles, and changes over when that is done. One
-process at a time compiles; another that needs the same code waits for it.
+No run waits for the compiler unless it asks for compiled code. A process loads code from disk when it has enough work.
+If there is none on disk, long work starts a process that compiles, and changes over to its result. One process at a
+time compiles; another that needs the same code waits for it.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from gpuemu.engine.unit import Unit
 
 ENGINES = ("auto", "simpy", "compiled")
 WORTH_LOADING = 4_000
-"""Instructions that take SimPy about as long as Numba and the code on disk take to load."""
+"""Instructions for which SimPy needs about the time that Numba and the code on disk need to load."""
 WORTH_COMPILING = 500_000
-"""Instructions that take SimPy longer than the compiler takes."""
+"""Instructions for which SimPy needs longer than the compiler."""
 
 
 Loop = Callable[[State, int], int]
 """`units.cycle.advance` as compiled code."""
 _loaded: dict[tuple[Unit, ...], Loop] = {}
-"""By the units: others are other code."""
+"""The compiled code by its units: other units have other code."""
 _asked = 0
 _patience_s = cache.LOCK_S
-"""How long another process that compiles is waited for: once in vain is enough."""
+"""Seconds to wait for another process that compiles: one wait in vain is enough."""
 Tell = Callable[[bool], None]
-"""Called before minutes of compiling; with True, before those in which another process compiles."""
+"""A function called before minutes of compiling; with True, before another process compiles for minutes."""
 
 
 def is_possible() -> bool:
-    """Whether there is a Numba."""
+    """Whether Numba is installed."""
     return has_numba()
 
 
 def folder() -> Path:
-    """Where the code is kept."""
+    """The cache folder of the code."""
     return folder_of(tuple(machine.UNITS))
 
 
 @lru_cache
 def folder_of(units: tuple[Unit, ...]) -> Path:
-    """Where that for some units is, which are those of the machine."""
+    """The cache folder of the code compiled for `units`."""
     return twins.folder_of(machine.modules(), machine.texts())
 
 
@@ -66,7 +66,7 @@ def is_ready() -> bool:
 
 
 def load(tell: Tell | None = None) -> Loop:
-    """The compiled code; it compiles what is not on disk.
+    """The compiled code; it is compiled if it is not on disk.
 
     Raises GpuemuError without Numba, TimeoutError if another process compiles for too long.
     """
@@ -90,7 +90,7 @@ def load(tell: Tell | None = None) -> Loop:
 
 
 def tell_compiling(folder: Path) -> None:
-    """Say that what follows takes minutes, and where its result is kept."""
+    """Say that the next step takes minutes, and where its result is kept."""
     tell_line(f"compiling the engine, about 2 minutes, kept in {folder}")
 
 
@@ -121,9 +121,9 @@ def loop_for(engine: str, instructions: int, tell: Tell | None = None) -> Loop |
 
 @contextmanager
 def compiling(instructions: int) -> Iterator[Callable[[], bool]]:
-    """Compile beside what takes so many instructions, if that is worth it; yields what tells whether it has been done.
+    """Compile beside work on so many instructions, if that is worth it; yields a function that says whether it is done.
 
-    The process that compiles has low priority and does not outlive this. Where its code cannot be kept, that is said.
+    The compiling process has low priority and ends with this one. A message says if its code cannot be kept.
     """
     if instructions and not is_possible():
         with unaided():

@@ -1,11 +1,11 @@
-"""The loop over the phases as compiled code, for those who have Numba (a dependency where it has wheels).
+"""The loop over the phases as compiled code, if Numba is installed (a dependency where it has wheels).
 
-Compiling takes a minute or two of processor time, once for all architectures and traces: what comes of it is kept on
-disk until a rule, a declaration or a version changes.
+Compiling takes a minute or two of processor time, once for all architectures and traces. The result stays on disk until
+a rule, a declaration or a version changes.
 
-Units see arrays of records, records, and lists of numbers; here they are types of their own, places in memory and
-nothing else. The compiler is told that no two fields are in one place (TBAA), so that what has been read need not be
-read again because something else was written.
+Units see arrays of records, records, and lists of numbers. Here these are types of their own: places in memory and
+nothing else. The compiler learns that no two fields share a place (TBAA), so it need not read a field again after a
+write to another.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gpuemu.engine.records import fields
 from gpuemu.engine.state import State
 from gpuemu.engine.twins import cached
 
-types: Any = import_module("numba.core.types")  # its type hints leave out what is used here
+types: Any = import_module("numba.core.types")  # its type hints lack the names used here
 WORD = ir.IntType(64)
 WORDS = WORD.as_pointer()
 
 
 class _Place(types.Type):  # type: ignore[misc]
-    """Something in memory by its name; `units` tells code for other units apart, so that one process may hold both."""
+    """A place in memory with a name; `units` tells code for other units apart, so that one process may hold both."""
 
     def __init__(self, name: str, units: str):
         super().__init__(f"{type(self).__name__}({name}, {units})")
@@ -40,16 +40,16 @@ class _Place(types.Type):  # type: ignore[misc]
 
     @property
     def mangling_args(self) -> tuple[str, tuple[object, ...]]:
-        """How it stands in the name of each compiled function: short."""
+        """Its short form in the name of each compiled function."""
         return f"{type(self).__name__}_{self.place}_{self.units}", ()
 
 
 class NumbersType(_Place):
-    """A list of numbers: where they lie, and how many."""
+    """A list of numbers: its place and its length."""
 
 
 class RecordType(_Place):
-    """A record: where it lies. `form`: of each field the word that it begins with, and how many numbers, 0 for one."""
+    """A record: its place. `form`: for each field its first word and its count of numbers, 0 for a single one."""
 
     def __init__(self, name: str, units: str, record: Any):
         super().__init__(name, units)
@@ -61,7 +61,7 @@ class RecordType(_Place):
 
 
 class RecordsType(_Place):
-    """A list of records: where they lie, and how many."""
+    """A list of records: its place and its length."""
 
     def __init__(self, one: RecordType):
         super().__init__(one.place, one.units)
@@ -140,7 +140,7 @@ class _Length(typing.templates.AbstractTemplate):  # type: ignore[misc]
 
 
 def _alone(builder: Any, access: Any, place: str) -> Any:
-    """What `access` reads or writes lies in no other place."""
+    """Mark that `access` shares its place with no other field."""
     module, zero = builder.module, ir.Constant(WORD, 0)
     kind = module.add_metadata([place, module.add_metadata(["gpuemu"]), zero])
     access.set_metadata("tbaa", module.add_metadata([kind, kind, zero]))
@@ -159,7 +159,7 @@ def _made(context: Any, builder: Any, kind: Any, at: Any, count: Any) -> Any:
 
 @extending.lower_getattr_generic(StateType)  # type: ignore[untyped-decorator]
 def _list_of_state(context: Any, builder: Any, state: StateType, table: Any, name: str) -> Any:
-    """What stands of a list in the table."""
+    """The entry of a list in the table."""
     words = []
     for place in range(2):
         word = builder.load(_behind(builder, table, 2 * list(state.fields).index(name) + place))
@@ -185,7 +185,7 @@ def _set_field(context: Any, builder: Any, signature: Any, arguments: Any, name:
 
 
 def _at(context: Any, builder: Any, kind: Any, words: int, given: Any, index: Any) -> Any:
-    """Where the one of an index lies, of so many words each."""
+    """The place of an element by its index, of so many words each."""
     found = cgutils.create_struct_proxy(kind)(context, builder, given)
     if context.enable_boundscheck:
         cgutils.do_boundscheck(context, builder, index, found.count)
@@ -216,7 +216,7 @@ def _length(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _holder(kind: StateType) -> Any:
-    """Makes a state of the table."""
+    """A function that makes a state of the table."""
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
     def held(_: Any, table: Any) -> Any:
@@ -229,7 +229,7 @@ def _holder(kind: StateType) -> Any:
 
 
 def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
-    """`units.cycle.advance`, compiled or found on disk; the first call of it compiles."""
+    """`units.cycle.advance`, compiled or found on disk; its first call compiles."""
     names, texts = [*machine.layout()], machine.texts()
     holder = _holder(StateType(f"{crc32(repr(texts).encode()):08x}"))
     advance = cached(machine.modules(), "advance", holder=holder, texts=texts, check_bounds=check_bounds)

@@ -1,6 +1,7 @@
-"""Running a lowered program: one state, the phases of `units.cycle` over it, by SimPy or by compiled code.
+"""Runs a lowered program: one state, and the phases of `units.cycle` over it, by SimPy or by compiled code.
 
-Both drive the same functions over the same records, so both log the same.
+Both drive the same functions over the same records, so both log the same. SimPy serves as a heap of events: gpuemu uses
+one event class, and none of its processes or resources.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 CYCLES_AT_ONCE = 20_000
-"""Compiled code comes back after so many cycles in which something acts: some 50 ms."""
+"""Compiled code returns after so many cycles with any activity: some 50 ms."""
 
 
 class StuckError(RuntimeError):
-    """Warps are left that can never issue again. `warps`: (CTA, warp, op index, arrivals at its barrier)."""
+    """Warps remain that can never issue again. `warps`: (CTA, warp, op index, arrivals at its barrier)."""
 
     def __init__(self, warps: list[tuple[int, int, int, int]]):
         self.warps = warps
@@ -42,11 +43,11 @@ class StuckError(RuntimeError):
 
 
 class _FullError(Exception):
-    """A queue of the state is full: what comes of it is told once, by `_refuse_full`."""
+    """A queue of the state is full; `_refuse_full` reports it once."""
 
 
 class _Wish(simpy.Event):
-    """A phase's turn in a cycle; one that it no longer wishes for passes without effect."""
+    """A phase's turn in a cycle; a turn that the phase no longer requests passes without effect."""
 
     def __init__(self, environment: simpy.Environment, act: Callable[[simpy.Event], None], phase: int):
         super().__init__(environment)
@@ -55,7 +56,7 @@ class _Wish(simpy.Event):
 
 
 class Wishes(list[int]):
-    """When each phase wants to act next. Each wish is an event, with the phase's number as its priority."""
+    """The next cycle of each phase. Each request is an event, with the phase's number as its priority."""
 
     def __init__(self, state: State, environment: simpy.Environment, observer: Observer | None):
         super().__init__(state.wish)
@@ -83,9 +84,9 @@ class Wishes(list[int]):
 
 
 def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False, observer: Observer | None = None) -> bool:
-    """Let everything act until nothing wants to, or until `stop`; returns whether it came to the end.
+    """Let everything act until no phase requests a cycle, or until `stop`; returns whether the run came to its end.
 
-    `observer`: one that is told of each unit.
+    `observer` hears of each action of a unit.
     """
     environment = simpy.Environment()
     wishes = Wishes(state, environment, observer)
@@ -102,11 +103,10 @@ def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False, observe
 def execute(
     program: Program, arch: Architecture, engine: str = "auto", observer: Observer | None = None, share: Share = ALONE
 ) -> Log:
-    """Run a lowered program on an architecture, with `engine` "auto", "simpy" or "compiled": the log is the same.
+    """Run a lowered program on an architecture with `engine` "auto", "simpy" or "compiled"; all give the same log.
 
-    `share` is what the SM gets of L2 and DRAM. Raises
-    GpuemuError for values of which an effect would come before its cause, or for which the engine has no room,
-    StuckError if warps wait for ever.
+    `share` is the SM's part of L2 and DRAM. Raises GpuemuError for values of which an effect would precede its cause,
+    or for which the engine has no room, and StuckError if warps wait for ever.
     """
     refuse(arch)
     instructions = len(program.path)
@@ -142,7 +142,7 @@ def _allocate(program: Program, arch: Architecture, compiled: bool, observer: Ob
 
 
 def refuse(arch: Architecture) -> None:
-    """Raise GpuemuError for values of which an effect would come before its cause."""
+    """Raise GpuemuError for values of which an effect would precede its cause."""
     (spec,) = objects(Spec, 1)
     fill(spec, arch)
     problems = [Problem(arch.name, None, *found) for found in refusals(spec)]
@@ -181,7 +181,7 @@ def _refuse_stuck(program: Program, state: State) -> None:
 
 
 def _tests(state: State) -> list[tuple[int, int, int]]:
-    """Who waits for a phase of an mbarrier: warp, op and the mbarrier's number."""
+    """The warps that wait for a phase of an mbarrier: warp, op and the mbarrier's number."""
     warp, op = (_column(state.flights, name) for name in ("warp", "op"))
     number, done_at = _column(state.tests, "number"), _column(state.outcomes, "done_at")
     what = _column(state.mbarrier_op, "what")
@@ -190,7 +190,7 @@ def _tests(state: State) -> list[tuple[int, int, int]]:
 
 
 def _log(program: Program, state: State) -> Log:
-    """What was logged, as columns."""
+    """The log of the state, as columns."""
     columns = {f.name for f in fields(Log)}
     of_units: dict[str, Any] = {}
     for name, (records, field) in ((name, at) for unit in machine.UNITS for name, at in unit.logs.items()):

@@ -1,7 +1,7 @@
-"""What happened in a run: plain arrays, sized from the program, which views read beside it and nothing else.
+"""The log of a run: plain arrays, sized from the program. Views read the log and the program, and nothing else.
 
-Issues and requests stand in the program's order. A request's access is `program.access`, so that nothing has to be
-paired again. Cycles count from the launch of the first CTA.
+Issues and requests are in the program's order. A request's access is `program.access`, so views need not match them
+again. Cycles count from the launch of the first CTA.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ Cycles = NDArray[np.int64]
 class Log:
     """The log of one run.
 
-    `issue` [issues]: the cycle of each. `waited` [issues, reasons]: cycles by reason since the warp's last issue, or
-    since its start, the cycles of issues themselves left out; reasons as `program.stall_reasons` numbers them.
-    `operands_late` [issues]: how much later than usual its operands were read.
-    `dispatch`, `start`, `done` [requests]: when it left its queue, when its first wavefront passed the data stage,
-    when its last result was there. `lost` [requests]: its wavefronts that were sent in vain, while an S2R had the data
-    stage. `beyond` [requests]: the sectors that it loaded from beyond L1.
-    `result` [issues]: of an instruction of no fixed latency that is no request, when its result was there, its copy
-    done, or its wait over; -1 for others.
-    `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]; a warp ends behind its drain.
-    `cta_start`, `cta_end`, `cta_slot` [ctas].
-    `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes. `loaded_sectors` came
-    from beyond L1, `stored_sectors` went there, but for what merged with a line that was still waiting. Their path
-    carried `sent_sectors`: masks of lines written in part, too. `more`: what other units log, by name.
+    * `issue` [issues]: the cycle of each issue.
+    * `waited` [issues, reasons]: cycles by reason since the warp's last issue or its start, without the cycles of
+      issues themselves; `program.stall_reasons` has the numbers of the reasons.
+    * `operands_late` [issues]: cycles by which the operands were read later than usual.
+    * `dispatch`, `start`, `done` [requests]: the cycles in which a request left its queue, its first wavefront passed
+      the data stage, and its last result was there.
+    * `lost` [requests]: its wavefronts that were sent in vain, while an S2R had the data stage.
+    * `beyond` [requests]: the sectors that it loaded from beyond L1.
+    * `result` [issues]: for an instruction of no fixed latency that is no request, the cycle in which its result was
+      there, its copy done, or its wait over; -1 for all others.
+    * `warp_start`, `warp_end`, `warp_sub_core`, `warp_slot` [warps]: a warp ends after its drain.
+    * `cta_start`, `cta_end`, `cta_slot` [ctas].
+    * `read_cycles`, `write_cycles`: cycles of the data stage's ports used by reads and by writes.
+    * `loaded_sectors`, `stored_sectors`: sectors from and to beyond L1, without those that merged with a waiting line.
+    * `sent_sectors`: sectors on the path of stores, with the masks of lines written in part.
+    * `more`: the columns of other units, by name.
     """
 
     issue: Cycles
@@ -59,5 +62,5 @@ class Log:
 
     @property
     def cycles(self) -> int:
-        """From the launch of the first CTA to the end of the last warp."""
+        """Cycles from the launch of the first CTA to the end of the last warp."""
         return int(self.warp_end.max(initial=0))

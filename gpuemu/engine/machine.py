@@ -1,7 +1,7 @@
-"""The machine: its units in the order in which they act, and what follows from that list for both drivers.
+"""The machine: its units in the order in which they act, and what both drivers derive from that list.
 
-What lets a place fall free acts before what wants it. What a phase does may let a later one act in the same cycle, any
-other in the next.
+A unit that frees a place acts before a unit that needs it. The action of a phase may let a later one act in the same
+cycle, and any other in the next.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ from gpuemu.program.stall_reasons import NAMES
 UNITS = [
     LAUNCH,  # a CTA begins in the very cycle in which its place falls free
     LOAD_STORE,  # a place in a queue that a dispatch frees can be taken in the same cycle
-    DATA_PATH,  # what is dispatched waits for the path from its first cycle on
-    PASS_ON,  # a register that the path holds back does not come to the data stage
-    WINDOW,  # what comes to the data stage can begin in the same cycle
-    WAY_BACK,  # what passes the data stage goes back from the cycle on in which it is ready
-    RESULT_PORT,  # what has come back is written at once if its port and bank are free
+    DATA_PATH,  # a dispatched request waits for the path from its first cycle on
+    PASS_ON,  # a register that the path holds back does not reach the data stage
+    WINDOW,  # a request that reaches the data stage can begin in the same cycle
+    WAY_BACK,  # data that pass the data stage return from the cycle on in which they are ready
+    RESULT_PORT,  # returned data are written at once if their port and bank are free
     DIVERGENCE,  # it sends before sub-cores issue, so that a place falls free for them
     SUB_CORE,  # sub-cores see what is settled by this cycle
     BARRIER,  # arrivals of a cycle are taken when all sub-cores have issued
-    FENCES,  # whoever waits for one may issue in the next cycle
-    MBARRIERS,  # whoever waits for an mbarrier may issue in the next cycle
-    # The others have no phase: what they do they do in those of the units above, when instructions issue or pass.
+    FENCES,  # a warp that waits for a fence may issue in the next cycle
+    MBARRIERS,  # a warp that waits for an mbarrier may issue in the next cycle
+    # The others have no phase: they work in the phases of the units above, when instructions issue or pass.
     CLUSTER,
     REGISTERS,
     SLEEPS,
@@ -84,13 +84,13 @@ UNITS = [
     SERVED,
     GLOBAL_MEMORY,
     DRAIN_OF_WARPS,
-    ARITHMETIC,  # takes what no other does
+    ARITHMETIC,  # takes all other instructions
 ]
-"""Each with the reason for its place."""
+"""The units, each with the reason for its place."""
 
 
 def add(unit: Unit, before: Unit) -> None:
-    """One more unit, which acts before another: both drivers have it from the next run on."""
+    """Add a unit that acts before another; both drivers have it from the next run on."""
     _refuse_twice(unit)
     UNITS.insert(UNITS.index(before), unit)
     NAMES[-1:-1] = unit.reasons
@@ -99,7 +99,7 @@ def add(unit: Unit, before: Unit) -> None:
 
 
 def remove(unit: Unit) -> None:
-    """A unit goes, and its instructions with it."""
+    """Remove a unit and its instructions."""
     UNITS.remove(unit)
     for mnemonic in rows(unit.instructions):
         del TABLE[mnemonic]
@@ -109,7 +109,7 @@ def remove(unit: Unit) -> None:
 
 
 def _refuse_twice(unit: Unit) -> None:
-    """Raise GpuemuError for a unit that brings what there is."""
+    """Raise GpuemuError for a unit that brings a name that exists."""
     for kind, given, there in (
         ("unit", [unit.name], [one.name for one in UNITS]),
         ("record", [*unit.records, *unit.columns], layout()),
@@ -122,7 +122,7 @@ def _refuse_twice(unit: Unit) -> None:
 
 
 def _changed() -> None:
-    """What the units of both drivers look up follows from the list."""
+    """Renew everything that is derived from the list of units."""
     layout.cache_clear()
     describe.cache_clear()
     parse_opcode.cache_clear()
@@ -136,13 +136,13 @@ def phases() -> list[Unit]:
 
 
 def takers() -> list[Takes]:
-    """What takes instructions, each by its number in `Op.taker`."""
+    """The entries that take instructions; `OpRecord.taker` is the number of an entry."""
     return [takes for unit in UNITS for takes in unit.takes]
 
 
 @cache
 def layout() -> dict[str, Any]:
-    """What each field of the state has many of: a record, or whole numbers."""
+    """The element type of each list in State: a record, or int."""
     found = {name: get_args(hint)[0] for name, hint in get_type_hints(State).items()}
     found["phase"] = type("Phases", (Record,), {"__annotations__": {unit.name: int for unit in phases()}})
     found |= {name: kept.record for unit in UNITS for name, kept in unit.records.items()}
@@ -151,7 +151,7 @@ def layout() -> dict[str, Any]:
 
 
 def phases_of(sub_cores: int) -> tuple[Record, list[int], list[int]]:
-    """The first phase of each unit by its name; and of each phase the number of its unit, and its sub-core."""
+    """The first phase of each unit by its name; for each phase the number of its unit, and its sub-core."""
     first: Record = layout()["phase"]()
     acts: list[int] = []
     core_of: list[int] = []
@@ -164,7 +164,7 @@ def phases_of(sub_cores: int) -> tuple[Record, list[int], list[int]]:
 
 
 def taken(program: Program) -> Cycles:
-    """Of each op the number of what takes it."""
+    """For each op the number of the entry of `takers` that takes it."""
     every = takers()
     return np.array(
         [
@@ -180,13 +180,14 @@ def taken(program: Program) -> Cycles:
 
 
 def is_behind(takes: Takes, program: Program, pipe: int) -> bool:
-    """Whether it takes instructions of a pipe."""
+    """Whether an entry takes instructions of a pipe."""
     return (takes.behind is None or program.units[pipe] is takes.behind) and takes.pipe in ("", program.pipes[pipe])
 
 
 def texts() -> dict[str, str]:
-    """For compiled code: of the modules that look up functions of units the same with a branch for each; `shape` is
-    what it takes the state to be.
+    """For compiled code: functions with a branch for each unit, in place of those that look up the units' functions.
+
+    The key "" has the form of the state.
     """
     take = [(takes.issued, "(state, c, w, o, now)") for takes in takers()]
     does = [(unit.tick, f"(state{', state.core_of[phase]' * unit.each_core}, now)") for unit in phases()]
@@ -198,7 +199,7 @@ def texts() -> dict[str, str]:
 
 
 def _branch(head: str, number: str, calls: list[tuple[Any, str]]) -> str:
-    """A function that calls one of several, by a number."""
+    """The text of a function that calls one of several by a number."""
     lines = [f"from {call.__module__} import {call.__name__} as call_{i}" for i, (call, _) in enumerate(calls)]
     lines += [f"def {head}:", f"    number = {number}"]
     for i, (_, given) in enumerate(calls[:-1]):
@@ -207,7 +208,7 @@ def _branch(head: str, number: str, calls: list[tuple[Any, str]]) -> str:
 
 
 def modules() -> tuple[str, ...]:
-    """The modules of the units, each behind those that it imports, as a loader of compiled twins wants them."""
+    """The modules of the units, each after those that it imports, for the loader of compiled twins."""
     own = {call.__module__ for call in (*(takes.issued for takes in takers()), *(unit.tick for unit in phases()))}
     packages = {name.rpartition(".")[0] for name in own} - {""}
     found, instead = dict[str, None](), texts()

@@ -1,4 +1,4 @@
-"""Watching a run: an observer is told what happens, and nothing is asked where nobody listens.
+"""Watches a run: an observer hears what happens. A run without an observer asks nothing.
 
 class Acts(Observer):
     def acts(self, cycle: int, unit: str, sub_core: int) -> None:
@@ -15,26 +15,28 @@ from gpuemu.engine.log import Log
 
 
 class Observer:
-    """A look at a run; each of its methods does nothing."""
+    """An observer of a run; each of its methods does nothing."""
 
     def compiles(self, waits: bool) -> None:
-        """The engine is not compiled yet: this process, or another if it `waits`, compiles it first, for minutes."""
+        """The engine is not compiled yet: this process, or another if it `waits`, first compiles it for minutes."""
 
     def begins(self, issued: Callable[[], int]) -> None:
-        """A driver begins: anew where compiled code takes over. `issued` tells how many warp instructions have issued;
-        another thread may ask while the run goes on.
+        """A driver begins, also again when compiled code takes over. `issued` returns the warp instructions issued so
+        far.
+
+        Another thread may call it while the run goes on.
         """
 
     def acts(self, cycle: int, unit: str, sub_core: int) -> None:
-        """A unit has acted in a cycle, by its name in `engine.machine`; of each sub-core's, for which one.
+        """A unit has acted in a cycle, by its name in `engine.machine`; a unit of each sub-core for that sub-core.
 
-        Compiled code tells of no single units: who overrides this is driven by SimPy.
+        Compiled code does not report single units: SimPy drives a run whose observer overrides this method.
         """
 
     def ends(self, log: Log) -> None:
-        """All is over, and this is what happened."""
+        """The run is over, with this log."""
 
 
 def sees_units(observer: Observer | None) -> bool:
-    """Whether it wants to be told of single units."""
+    """Whether an observer wants to hear of single units."""
     return observer is not None and type(observer).acts is not Observer.acts

@@ -1,7 +1,7 @@
-"""How far ahead a sub-core notes cycles: of reads and writes of its register file, by what makes them late.
+"""How far ahead a sub-core notes the reads and writes of its register file, by the causes that delay them.
 
-A set of cycles is a ring by cycle (`units.ports`, `units.result_port`, `units.collector`); one with fewer places than
-the farthest cycle lies ahead would forget a nearer one.
+A set of cycles is a ring by cycle (`units.ports`, `units.result_port`, `units.collector`). With fewer places than the
+farthest cycle needs, it would forget a nearer one.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 from gpuemu.base.errors import GpuemuError
 from gpuemu.engine.room import MOST_NUMBERS, power_of_two
 from gpuemu.engine.spec import Spec
-from gpuemu.program.program import Op, Program
-from gpuemu.program.units import Unit
+from gpuemu.program.op import Op
+from gpuemu.program.program import Program
+from gpuemu.program.units import Destination
 
 SLACK = 64
-"""For the few cycles by which units look ahead of each other."""
+"""Cycles by which units look ahead of each other."""
 _SETS = 2
-"""Sets of writes of others, and of reads of a bank."""
+"""The sets of writes of others, and of reads of a bank."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Places of the sets of cycles: `writes` of mma and special functions, those of `arithmetic`, and `reads`."""
+    """The places of the sets of cycles: `writes` of mma and special functions, writes of `arithmetic`, and `reads`."""
 
     writes: int
     arithmetic: int
@@ -33,9 +34,9 @@ class Reach:
 
 
 def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
-    """The places that a program needs on an architecture; `reads_ahead`: cycles that an mma reads fragments in.
+    """The places that a program needs on an architecture; `reads_ahead`: cycles in which an mma reads fragments.
 
-    Raises GpuemuError, naming the value that asks for most, if that is more than there can be.
+    Raises GpuemuError with the value that needs most, if that is more than there can be.
     """
     counts = dict(zip(*(n.tolist() for n in np.unique(program.path, return_counts=True)), strict=True))
     used = [program.ops[number] for number in counts]
@@ -46,7 +47,7 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
             mma[_timing(program, op)] = op.issue_interval_cycles
         written = max(written, op.writes_after + op.results)
     busy = max(mma.values(), default=0)
-    # Whoever waits for its operands does so for an mma's reads, for its writes, for a second read of its own.
+    # An instruction waits for its operands because of an mma's reads, its writes, or a second read of its own.
     late = Counter({
         "tensor_core.operands.accumulator_read_cycles": reads_ahead,
         "tensor_core.operands.memory_instruction_cycles": s.tensor_core_operands_memory_instruction_cycles,
@@ -58,8 +59,8 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
     })  # fmt: skip
     for name, cycles in mma.most_common(1):
         late[name] = 2 * cycles
-    # What reads or writes beside products waits for each register until they leave the ports, what writes twice until
-    # all have gone that are queued.
+    # A read or write beside products waits for each register until they leave the ports, one that writes twice until
+    # all queued products have gone.
     products = [op for op in used if op.product_cycles]
     late["tensor_core.warpgroup.first_read_cycles"] = 16 * max((op.product_period for op in products), default=0)
     if products and any(op.second_read for op in used):
@@ -81,10 +82,10 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
 
 
 def _special(program: Program, s: Spec, counts: dict[int, int]) -> dict[str, int]:
-    """How far ahead results of the special-function unit may be known, where there are any.
+    """How far ahead results of the special-function unit may be known, if it has any instruction.
 
-    Those in its queue wait for each other, each for the registers of a memory instruction that has begun; and it leaves
-    the queue some time before its register is read.
+    Instructions in its queue wait for each other, each for the registers of a memory instruction that has begun. An
+    instruction leaves the queue some time before its register is read.
     """
     ops = {number: op for number, op in _of_special(program).items() if number in counts}
     if not ops:
@@ -103,10 +104,10 @@ def _special(program: Program, s: Spec, counts: dict[int, int]) -> dict[str, int
 
 
 def special_entries(program: Program, s: Spec) -> int:
-    """How many special-function instructions a sub-core knows that have not read their register or are at work.
+    """How many special-function instructions of a sub-core have not read their register or are at work.
 
-    The queue is full of those that have not been taken; behind it are as many as are sent before the first has been
-    read, one each interval of the unit.
+    The queue is full of instructions that have not been taken. After it come as many as are sent before the first has
+    been read, one per interval of the unit.
     """
     ops = _of_special(program).values()
     interval = min((op.issue_interval_cycles for op in ops), default=1)
@@ -115,10 +116,10 @@ def special_entries(program: Program, s: Spec) -> int:
 
 def _of_special(program: Program) -> dict[int, Op]:
     """The ops of the special-function unit, by number."""
-    return {n: op for n, op in enumerate(program.ops) if program.units[op.pipe] is Unit.SPECIAL_FUNCTION}
+    return {n: op for n, op in enumerate(program.ops) if program.units[op.pipe] is Destination.SPECIAL_FUNCTION}
 
 
 def _timing(program: Program, op: Op) -> str:
-    """Where the architecture file has an op's timing."""
+    """The dotted name of an op's timing in the architecture file."""
     operation = program.code[op.index].operation.operation
     return f"tensor_core.operations.{operation}" if op.is_tensor else f"operations.{operation}"

@@ -22,10 +22,10 @@ NEVER = 1 << 60
 
 
 class Record:
-    """Declares fields: `name: int`, or `name: Annotated[list[int], N]` for N numbers."""
+    """Declares fields: `name: int` (or bool, or an IntEnum), or `name: Annotated[list[int], N]` for N numbers."""
 
     def begin(self, m: Any, number: int) -> None:
-        """What is not 0 before the first cycle, of the record of this number; `m` is an `engine.setup.Setup`."""
+        """Initialize the record of this number before the first cycle; `m` is an `engine.setup.Setup`."""
 
 
 R = TypeVar("R", bound=Record)
@@ -33,12 +33,12 @@ _FIELDS: dict[type[Record], dict[str, int]] = {}
 
 
 def fields(record: type[Record]) -> dict[str, int]:
-    """Each field with how many numbers it has, 0 for a single one. Raises TypeError for any other declaration."""
+    """Each field with its count of numbers, 0 for a single one. Raises TypeError for any other declaration."""
     if record in _FIELDS:
         return _FIELDS[record]
     found: dict[str, int] = {}
     for name, hint in get_type_hints(record, include_extras=True).items():
-        if hint is int:
+        if isinstance(hint, type) and issubclass(hint, int):
             found[name] = 0
         elif get_origin(hint) is Annotated and get_args(hint)[0] == list[int] and isinstance(get_args(hint)[1], int):
             found[name] = get_args(hint)[1]
@@ -53,17 +53,16 @@ def objects(record: type[R], count: int) -> list[R]:
     form = fields(record)
     single = dict.fromkeys((name for name, length in form.items() if not length), 0)
     several = [(name, length) for name, length in form.items() if length]
-    made = [record() for _ in range(count)]
+    made = [record.__new__(record) for _ in range(count)]
     for one in made:
         vars(one).update(single)
-        for name, length in several:
-            setattr(one, name, [0] * length)
+        vars(one).update((name, [0] * length) for name, length in several)
     return made
 
 
 def as_objects(record: type[R], found: NDArray[Any]) -> list[R]:
-    """The records of such columns as Python objects; all of single numbers."""
-    made = [record() for _ in range(len(found))]
+    """The records of such columns as Python objects; all fields are single numbers."""
+    made = [record.__new__(record) for _ in range(len(found))]
     names = found.dtype.names or ()
     for one, row in zip(made, found.tolist(), strict=True):
         vars(one).update(zip(names, row, strict=True))

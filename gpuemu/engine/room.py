@@ -1,6 +1,6 @@
-"""Room in columns of numbers, and in queues: how many places each needs, and what it is called if they are too few.
+"""Room in columns of numbers and in queues: the places that each needs, and its name if they are too few.
 
-No size is a guess: it is what a value of the architecture lets wait at once, or what the trace has at most.
+No size is a guess: a value of the architecture limits what waits at once, or the trace has no more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpuemu.engine.log import Cycles
 from gpuemu.engine.units.rings import BY_CYCLE
 
 MOST_NUMBERS = 1 << 25
-"""That a state may have in all: 256 MB."""
+"""The most numbers that a state may have: 256 MB."""
 
 
 class Room:
@@ -25,11 +25,11 @@ class Room:
         self._sizes: dict[str, int] = {"pool": 0}
 
     def numbers(self, column: str, count: int, value: int = 0) -> int:
-        """So many more numbers of a value in a column; returns where."""
+        """Append `count` numbers of one value to a column; returns their place."""
         return self.given(column, np.full(count, value, np.int64) if value else np.zeros(count, np.int64))
 
     def given(self, column: str, numbers: Cycles) -> int:
-        """These numbers; returns where."""
+        """Append these numbers to a column; returns their place."""
         at = self._sizes.get(column, 0)
         self._parts.setdefault(column, []).append(np.asarray(numbers, dtype=np.int64))
         self._sizes[column] = at + len(numbers)
@@ -43,7 +43,7 @@ class Room:
         return len(self.rings) - 1
 
     def overflow(self, arch: str, full: int) -> GpuemuError:
-        """What to say of what `units.rings` noted as full."""
+        """The error for a ring that `units.rings` noted as full."""
         name, places = "cycles noted ahead", 0
         if full != BY_CYCLE:
             name, places = self._names[full - 1], self.rings[full - 1][1] + 1
@@ -52,11 +52,11 @@ class Room:
         return GpuemuError.one(arch, None, "engine", found, right)
 
     def column(self, name: str) -> Cycles:
-        """All numbers of a column, one at least."""
+        """All numbers of a column, at least one."""
         parts = self._parts.get(name, [])
         return np.concatenate(parts) if sum(map(len, parts)) else np.zeros(1, np.int64)
 
 
 def power_of_two(least: int) -> int:
-    """The first that is no less."""
+    """The smallest power of two that is at least `least`."""
     return 1 << max(0, least - 1).bit_length()

@@ -1,4 +1,6 @@
-"""What the units' records are set up from: a program, the numbers of the hardware, and room in the pool."""
+"""The sources from which the units' records are initialized: a program, the numbers of the hardware, and room in the
+pool.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,23 @@ from gpuemu.engine.spec import Share, Spec
 from gpuemu.engine.write_program import Facts
 from gpuemu.isa.kind import Kind
 from gpuemu.program.program import Program
-from gpuemu.program.units import Unit
+from gpuemu.program.units import Destination
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 
 WARPGROUP = 4
-"""Its warps."""
+"""The warps of a warpgroup."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """`reach`: how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers, and `share` what
-    the SM gets of what all SMs share.
+    """Everything that the records need to begin.
 
-    `flights`: how many there are. `queues` [pipes]: the entries of the queue in front of each pipe of a sub-core, 0 for
-    none, and the number of the stall reason while it accepts nothing.
+    `reach` is how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers, and `share` the
+    SM's part of L2 and DRAM. There are `flights` flights. `queues` [pipes]: the entries of the queue of each pipe of a
+    sub-core, 0 for none, and the number of the stall reason while it accepts nothing.
     """
 
     program: Program
@@ -47,25 +49,25 @@ class Setup:
 
     @property
     def requests(self) -> int:
-        """How many go through the queues to the load/store unit."""
+        """The number of instructions that go through the queues to the load/store unit."""
         return len(self.program.access)
 
     @property
     def data_stage_cycles(self) -> Cycles:
-        """For how long each request holds the data stage."""
+        """The cycles for which each request holds the data stage."""
         return self.program.accesses.data_stage_cycles[self.program.access]
 
     @property
     def parts(self) -> int:
-        """How many parts of requests may be on their way back, and one more."""
+        """The number of parts of requests that may be on their way back, plus one."""
         results = np.array([max(1, op.results) for op in self.program.ops], dtype=np.int64)
         return 1 + int(results[self.program.path[self.program.request_issue]].sum())
 
     @cached_property
     def warpgroups(self) -> tuple[Cycles, Cycles]:
-        """Of each warp the first of those that meet for products, and how many they are.
+        """For each warp the first of the warps that meet for products, and their number.
 
-        They are a warpgroup's four; where these have not the same products, each is alone.
+        They are a warpgroup's four warps; if these do not have the same products, each warp is alone.
         """
         program, kinds = self.program, (Kind.PRODUCT, Kind.PRODUCT_WAIT)
         first, many = np.arange(program.warps), np.ones(program.warps, np.int64)
@@ -80,10 +82,10 @@ class Setup:
         return first, many
 
     def issues_of(self, chosen: list[bool]) -> int:
-        """How many issues there are of the ops that are chosen."""
+        """The number of issues of the chosen ops."""
         return int(np.count_nonzero(np.array(chosen, dtype=np.bool_)[self.program.path]))
 
-    def pipe_behind(self, unit: Unit, c: int) -> int:
-        """The number of the pipe of sub-core `c` to a unit, as far as the program has one."""
+    def pipe_behind(self, unit: Destination, c: int) -> int:
+        """The number of sub-core `c`'s pipe to a unit; its first pipe if the program has none."""
         units = self.program.units
         return c * 2 * len(units) + (units.index(unit) if unit in units else 0)

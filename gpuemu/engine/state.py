@@ -1,22 +1,22 @@
 """The state of the SM: records of whole numbers, which the units read and change.
 
-Indices tie them together: a warp has its CTA's number, a core its first pipe's. What Spec or the trace sizes lies in
-columns of numbers, each with its name; what a trace fixes and nobody changes lies in `program`. Queues are rings in
-`pool` (`units.rings`); a set of cycles is a ring by cycle that holds the cycle itself.
+Indices connect the records: a warp has the number of its CTA, a core that of its first pipe. Columns of numbers, each
+with its name, hold what Spec or the trace sizes. `program` holds what a trace fixes and nobody changes. Queues are
+rings in `pool` (`units.rings`); a set of cycles is a ring by cycle that holds the cycle itself.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpuemu.engine.code import AccessRecord, Op
+from gpuemu.engine.code import AccessRecord, OpRecord
 from gpuemu.engine.records import Record
 from gpuemu.engine.spec import Spec
 from gpuemu.program.stall_reasons import NAMES
 
 
 class Ring(Record):
-    """A queue of numbers in the pool: from `at` on, `mask` + 1 of them; `head` and `tail` count without end."""
+    """A queue of numbers in the pool: `mask` + 1 numbers from `at` on; `head` and `tail` count without end."""
 
     at: int
     mask: int
@@ -25,10 +25,9 @@ class Ring(Record):
 
 
 class Sm(Record):
-    """What there is once: slots for `resident_ctas`, `pipes` of each sub-core.
+    """Facts of the SM: slots for `resident_ctas`, `pipes` of each sub-core, and the number of stall `reasons`.
 
-    `reasons`: why a warp may wait, how many. `full`: a ring that had too few places, its number and 1 more, or
-    `units.rings.BY_CYCLE`; 0: none.
+    `full`: a ring that had too few places, as its number plus 1 or `units.rings.BY_CYCLE`; 0 if none had.
     """
 
     resident_ctas: int
@@ -43,9 +42,9 @@ class Sm(Record):
 
 
 class Cta(Record):
-    """A CTA: `live` of its warps have not issued their last instruction, the last that did was through at `last_end`.
+    """A CTA: `live` of its warps have not issued their last instruction; the last that did ended at `last_end`.
 
-    The accesses of `draining` of these are under way; all of it was over at `drained_at`.
+    The accesses of `draining` of its warps are under way; everything was over at `drained_at`.
     """
 
     slot: int
@@ -58,16 +57,17 @@ class Cta(Record):
 
 
 class Warp(Record):
-    """A warp. `op`: its next instruction, -1 behind the last; `position`: that among all issues of the program.
+    """A warp: `op` is its next instruction, -1 after the last, and `position` its place among all issues of the
+    program.
 
-    Its stall count runs until `stalled_until`, its code is there at `held_until` (`held_for` says what for), and
-    at `ready_at` what it depends on is settled (`reason`). It sleeps until `sleeps_until`, a barrier holds it from
-    `blocked_from` until `opens_at`.
-    `seen_core` and `seen_pipe`: for how long those had been closed when it was ready at `seen_at`. It branched at
-    `branched_at` last; of the code that it comes to `next_line` begins with that op, and is there at `line_at`.
+    Its stall count runs until `stalled_until`. Its code is there at `held_until`, and `held_for` is the stall reason.
+    Its dependences are settled at `ready_at`, for `reason`. It sleeps until `sleeps_until`. A barrier holds it from
+    `blocked_from` until `opens_at`. `seen_core` and `seen_pipe`: for how long those had been closed when it was ready
+    at `seen_at`. It last branched at `branched_at`. The line of code that it reaches next begins with op `next_line`
+    and is there at `line_at`.
     """
 
-    # What the scheduler looks at of every warp stands side by side.
+    # The fields that the scheduler reads of every warp are adjacent.
     op: int
     pipe: int
     ready_at: int
@@ -95,9 +95,10 @@ class Warp(Record):
 
 
 class Core(Record):
-    """A sub-core: its `warps`, the `current` one, which it stays with, and when it may issue again (`next_slot`).
+    """A sub-core: its `warps`, the `current` one that it stays with, and the cycle in which it may issue again
+    (`next_slot`).
 
-    `closed_total`: for how many cycles it stood until `closed_until`.
+    `closed_total`: the cycles for which it stood until `closed_until`.
     """
 
     warps_at: int
@@ -110,7 +111,7 @@ class Core(Record):
     closed_until: int
 
     def begin(self, m: Any, number: int) -> None:
-        """It has no warps."""
+        """The sub-core has no warps."""
         self.warps_at, self.pipes_at = (
             m.room.numbers("warps_of", m.spec.sm_max_warps),
             number * 2 * len(m.program.pipes),
@@ -119,12 +120,12 @@ class Core(Record):
 
 
 class Flight(Record):
-    """An instruction under way outside its sub-core's pipes of fixed latency, and when what becomes of it.
+    """An instruction under way outside its sub-core's pipes of fixed latency.
 
-    `core` it was issued by; its first register is read as if that had been `as_issued_at`; for `late` cycles those
-    behind are held back, or all once it `has_left` its queue; it comes to the data stage at `there`. `completion`: what
-    is logged. `beyond`: sectors that it loads from beyond L1. Of the data of a store so many `registers` are to be
-    sent, the next is `due`, and it could leave its queue `since`.
+    Sub-core `core` issued it, and its first register is read as if that had been `as_issued_at`. Its later registers
+    are delayed by `late` cycles, or all once it `has_left` its queue. It reaches the data stage at `there`.
+    `completion`: the logged cycle. `beyond`: sectors that it loads from beyond L1. A store has `registers` of data to
+    send, the next is `due`, and it could leave its queue from `since` on.
     """
 
     op: int
@@ -148,12 +149,12 @@ class Flight(Record):
 
 
 class State:
-    """Everything, as lists: records, those of units under the names that these give them, and plain numbers.
+    """Everything, as lists: records, those of units under the names that the units give them, and plain numbers.
 
-    `cta_of_slot`: who has each slot, -1: nobody; `warps_of`: the warps of each sub-core. `wish`: when each phase wants
-    to act next; `acts`: of which unit it is, by its number among those that have phases, `core_of`: for which sub-core.
-    `phase[0]` has the first phase of each unit by its name. The last three are the log by issue, `waited` with
-    `sm[0].reasons` numbers for each.
+    `cta_of_slot`: the CTA of each slot, or -1; `warps_of`: the warps of each sub-core. `wish`: the next cycle of each
+    phase; `acts`: the number of its unit among those that have phases; `core_of`: its sub-core. `phase[0]` has the
+    first phase of each unit by its name. The last three lists are the log by issue; `waited` has `sm[0].reasons`
+    numbers for each.
     """
 
     spec: list[Spec]
@@ -163,7 +164,7 @@ class State:
     cores: list[Core]
     flights: list[Flight]
     rings: list[Ring]
-    ops: list[Op]
+    ops: list[OpRecord]
     accesses: list[AccessRecord]
     phase: list[Any]
     program: list[int]
@@ -185,4 +186,4 @@ class State:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Records of a unit."""
+            """The records of a unit."""

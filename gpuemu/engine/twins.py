@@ -1,9 +1,9 @@
 """Compiled twins of modules of plain functions, by Numba.
 
-A unit's module stays plain Python: SimPy drives it as it is. Its twin is the same source, executed once more as a
-module of another name, in which every function is compiled and every import from another unit is one from that
-unit's twin. Only the outermost function is kept on disk between processes, under a hash of all sources and versions:
-a rule that changes anywhere compiles anew.
+A unit's module stays plain Python, and SimPy drives it as it is. Its twin is the same source, executed once more as a
+module of another name. In the twin every function is compiled, and every import from another unit is an import from
+that unit's twin. Only the outermost function is kept on disk, under a hash of all sources and versions: a change of any
+rule compiles everything again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TWIN = "__compiled"
 
 
 class _Redirect(ast.NodeTransformer):
-    """Imports from the units become imports from their twins; assertions go where nothing is checked."""
+    """Imports from the units become imports from their twins; assertions are removed if nothing is checked."""
 
     def __init__(self, units: Sequence[str], keep_assertions: bool):
         self._units = units
@@ -50,16 +50,16 @@ def _source(module: str) -> Path:
 
 
 def imported(module: str, text: str = "") -> list[str]:
-    """The modules that a module takes names from, and a text that stands for functions of it."""
+    """The modules from which a module, and a text in place of some of its functions, import names."""
     body = ast.parse(_source(module).read_text(encoding="utf-8")).body + ast.parse(text).body
     return [node.module for node in body if isinstance(node, ast.ImportFrom) and node.module is not None]
 
 
 def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
-    """The twins of these modules, which are named in the order of their imports. Needs Numba.
+    """The twins of these modules, named in the order of their imports. Needs Numba.
 
-    `texts`: of a module functions that stand in its twin for those of the same names. `check_bounds`: an index outside
-    its array is an error, and what is asserted is checked.
+    `texts`: for a module, functions that its twin has instead of its own. `check_bounds`: an index outside its array is
+    an error, and assertions are checked.
     """
     from numba import njit
 
@@ -76,7 +76,7 @@ def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool 
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 function = twin.__dict__[node.name]
-                # Only compiled code calls these: they need no form that Python or C could call.
+                # Only compiled code calls these, so they need no form for Python or C.
                 twin.__dict__[node.name] = njit(
                     function, error_model="numpy", boundscheck=check_bounds,
                     no_cpython_wrapper=True, no_cfunc_wrapper=True,
@@ -85,7 +85,9 @@ def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool 
 
 
 def _numbers(module: str, units: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The whole numbers that a module takes from others than units, by their full names; of an Enum its values."""
+    """The whole numbers that a module imports from modules other than units, by their full names, and the values of
+    Enums.
+    """
     for node in ast.parse(_source(module).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module not in units:
             for alias in node.names:
@@ -99,7 +101,7 @@ def _numbers(module: str, units: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
-    """Tells these sources, with the versions of what compiles them and the processor, from all others.
+    """A hash of these sources, of the versions of everything that compiles them, and of the processor.
 
     Numbers that they import are compiled in, so those count as well.
     """
@@ -116,7 +118,7 @@ def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
 def folder_of(
     units: Sequence[str], texts: Mapping[str, str], folder: Path | None = None, *, check_bounds: bool = False
 ) -> Path:
-    """Where `cached` keeps what it compiles of these sources."""
+    """The folder in which `cached` keeps the compiled code of these sources."""
     return (folder or cache.cache_folder()) / f"engine-{fingerprint(units, texts)}{'-checked' if check_bounds else ''}"
 
 
@@ -129,10 +131,10 @@ def cached(
     holder: Callable[[Any], Any] | None = None,
     check_bounds: bool = False,
 ) -> Callable[..., Any]:
-    """The function `name` of the last of the units, compiled, and found on disk again by the next process.
+    """The function `name` of the last of the units, compiled, and kept on disk for the next process.
 
-    The units are given what `holder`, which Numba can call, makes of the state, if there is one.
-    Numba keeps compiled code beside the file of its function, so that gets a file of its own.
+    The units get the result of `holder`, which Numba can call, applied to the state, if there is one. Numba keeps
+    compiled code beside the file of its function, so the function gets a file of its own.
     """
     from numba import njit
     from numba.extending import overload
@@ -149,7 +151,7 @@ def cached(
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 
     def inner(state: Any, until: Any) -> Any:
-        """What stands in for the twin, which is made when there is something to compile."""
+        """A placeholder for the twin, which is made when there is something to compile."""
 
     def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
         function = getattr(twins(units, texts, check_bounds=check_bounds)[units[-1]], name)
@@ -157,7 +159,7 @@ def cached(
 
     overload(inner, strict=False)(twin)
     module.__dict__.update(inner=inner, holder=holder)
-    for unit in units:  # what is found on disk asks for modules of these names, and reads nothing there
+    for unit in units:  # code from disk asks for modules of these names, and reads nothing there
         sys.modules.setdefault(unit + TWIN, ModuleType(unit + TWIN))
     spec.loader.exec_module(module)
     compiled: Callable[..., Any] = njit(module.outermost, error_model="numpy", cache=True)

@@ -1,15 +1,15 @@
-"""A unit of the SM, as its file declares it: what it keeps, when it acts, which instructions it takes, what it logs.
+"""A unit of the SM, as its file declares it: its records, its phase, the instructions that it takes, and what it logs.
 
     class Toy(Record):
         free_at: int
 
-        def begin(self, m: Setup, number: int) -> None: ...     # how it stands before the first cycle
+        def begin(self, m: Setup, number: int) -> None: ...     # initializes it before the first cycle
 
-    def tick_toy(state: State, now: int) -> int: ...            # acts at `now`; returns the next cycle that it wants
+    def tick_toy(state: State, now: int) -> int: ...            # acts at `now`; returns the next cycle that it requests
 
     TOY = Unit("toy", tick_toy, records={"toy": Kept(Toy)})
 
-`engine.machine` lists the units in the order in which they act. Each is found by its name from then on: its phase is
+`engine.machine` lists the units in the order in which they act. From then on a unit is found by its name: its phase is
 `state.phase[0].toy`, its records are `state.toy`.
 """
 
@@ -23,11 +23,11 @@ from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.spec import Spec
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.units import Unit as Behind
+from gpuemu.program.units import Destination
 
 
 def one(_: Setup) -> int:
-    """A record for the SM."""
+    """One record for the SM."""
     return 1
 
 
@@ -42,18 +42,18 @@ def each_warp(m: Setup) -> int:
 
 
 def each_op(m: Setup) -> int:
-    """A record for each instruction of the code: what lowering hands the unit."""
+    """A record for each instruction of the code, for what lowering gives the unit."""
     return max(1, len(m.program.ops))
 
 
 def each_flight(m: Setup) -> int:
-    """A record for each instruction that gets a `Flight`."""
+    """A record for each instruction that has a `Flight`."""
     return max(1, m.flights)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Records that a unit keeps, and how many there are."""
+    """Records that a unit keeps, and their number."""
 
     record: type[Record]
     count: Callable[[Setup], int] = one
@@ -61,17 +61,17 @@ class Kept:
 
 @dataclass(frozen=True)
 class Takes:
-    """Instructions that a unit takes when they issue: of these kinds, or of any; behind a pipe of `behind`, or of this
-    name, or of any.
+    """Instructions that a unit takes when they issue: of these kinds, or of any; with a pipe to `behind`, of this name,
+    or any.
 
     `issued(state, c, w, o, now)`: warp `w` of sub-core `c` issues op `o`. `flies`: each has a `Flight` in the state.
-    Of its pipe: `queue`, how many entries a queue in front has; `throttle`, the stall reason while it accepts nothing.
-    `reason`: that of who waits for a result, if it is not the one that lowering gives.
+    For its pipe, `queue` is the number of entries of a queue, and `throttle` the stall reason while it accepts nothing.
+    `reason`: the stall reason of a warp that waits for a result, if it differs from the one that lowering gives.
     """
 
     issued: Callable[[Any, int, int, int, int], None]
     kinds: tuple[Kind, ...] = ()
-    behind: Behind | None = None
+    behind: Destination | None = None
     pipe: str = ""
     flies: bool = False
     queue: Callable[[Spec], int] | None = None
@@ -81,12 +81,12 @@ class Takes:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """See above. `each_core`: it acts for one sub-core, by number: `tick(state, c, now)`.
+    """A unit; the module has an example. `each_core`: it acts for one sub-core, by number: `tick(state, c, now)`.
 
-    A unit without a phase does its work when instructions issue. `columns`: lists of numbers that its records set up
-    (`Room.numbers`). `logs`: columns of the log, each with a record of
-    the state and a field of that; what `engine.log.Log` has no column for is in its `more`. A unit from outside the
-    package brings its `instructions`, as rows of `isa.table`, and stall `reasons` of its own.
+    A unit without a phase works when instructions issue. `columns`: lists of numbers that its records set up
+    (`Room.numbers`). `logs`: columns of the log, each with a record of the state and a field of it;
+    `engine.log.Log.more` has those that are no fields of the log. A unit from outside the package brings its
+    `instructions`, as rows of `isa.table`, and its own stall `reasons`.
     """
 
     name: str

@@ -1,9 +1,10 @@
-"""Ops and accesses of a program as columns, with what is of several numbers one behind another in a flat column."""
+"""Writes the ops and accesses of a program as columns; tuples of numbers go into one flat column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -12,22 +13,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.engine.code import AccessRecord, Op
-from gpuemu.engine.records import columns, fields
-from gpuemu.isa.opcodes import Kind, Row
-from gpuemu.program import program as lowered
+from gpuemu.engine.code import AccessRecord, OpRecord
+from gpuemu.engine.records import columns
+from gpuemu.program import op as lowered
+from gpuemu.program.op import OpNumbers
 from gpuemu.program.program import SLOTS, Column, Program
-from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What a program says, in numbers: `ops` and `accesses`, and `flat`, where their fields in _at point to.
+    """A program in numbers: `ops`, `accesses`, and `flat`, which their fields in _at point into.
 
-    `registers` and `forwarded`: how many registers the scoreboard and the forwarding path have numbers for. Lines and
-    sectors of global memory have some as well, and local ones of each warp: `sectors_of`, the first sector of each
-    line, and their number behind the last; `lines_at`, where the global ones lie, in lines. So have the `blocks` of
-    lines in L2. `reach`: cycles that an mma reads fragments in.
+    `registers` and `forwarded`: how many registers the scoreboard and the forwarding path number. Lines and sectors of
+    global memory have numbers, too, and local ones for each warp. `sectors_of` has the first sector of each line, and
+    at its end their number; `lines_at` has the places of the global lines, in lines. `blocks`: the number of blocks of
+    lines in L2. `reach`: cycles in which an mma reads fragments.
     """
 
     ops: NDArray[Any]
@@ -46,7 +46,7 @@ _written: WeakKeyDictionary[Program, dict[int, Facts]] = WeakKeyDictionary()
 
 
 def write_program(program: Program, block_lines: int) -> Facts:
-    """`block_lines`: so many lines of L1 are a block of L2. Who replays a program again is given the same."""
+    """The facts of a program, with `block_lines` lines of L1 per block of L2. A second call returns the same object."""
     facts = _written.setdefault(program, {})
     if block_lines not in facts:
         facts[block_lines] = _facts(program, block_lines)
@@ -54,36 +54,38 @@ def write_program(program: Program, block_lines: int) -> Facts:
 
 
 class _Flat:
-    """Numbers one behind another."""
+    """Numbers of all records, one after another."""
 
     def __init__(self) -> None:
         self._parts: list[Column] = []
         self._size = 0
 
     def put(self, records: NDArray[Any], name: str, each: Sequence[Sequence[int]], per_entry: int = 1) -> None:
-        """A field of several numbers: where those of each record begin, and of how many entries they are."""
+        """Write a field with several numbers: for each record its place in the column and its count of entries."""
         counts = np.fromiter(map(len, each), np.int64, len(each))
         numbers = np.fromiter(chain.from_iterable(each), np.int64, int(counts.sum()))
         self.put_column(records, name, numbers, counts, counts // per_entry)
 
     def put_column(self, records: NDArray[Any], name: str, numbers: Column, counts: Column, entries: Column) -> None:
-        """The same of all records' numbers in one column, of which each has `counts`."""
+        """Write the numbers of all records from one column, of which each record has `counts`."""
         records[f"{name}_at"][: len(counts)] = self._size + np.cumsum(counts) - counts
         records[name][: len(counts)] = entries
         self._parts.append(numbers)
         self._size += len(numbers)
 
     def column(self) -> Column:
-        """All of them; one where there are none."""
+        """All numbers; a single 0 if there are none."""
         return np.concatenate(self._parts) if self._size else np.zeros(1, np.int64)
 
 
 def _facts(program: Program, block_lines: int) -> Facts:
     ops, flat = program.ops, _Flat()
-    records = columns(Op, max(1, len(ops)))
+    records = columns(OpRecord, max(1, len(ops)))
     scoreboard = _numbered(register for op in ops for register in chain(op.reads, op.writes))
     forwarding = _numbered(register for op in ops for register in op.fresh)
-    _write_single(ops, records)
+    names = [one.name for one in dataclass_fields(OpNumbers)]
+    for name, column in zip(names, zip(*map(attrgetter(*names), ops), strict=True), strict=False):
+        records[name][: len(ops)] = column
     for name, numbers in _SEVERAL.items():
         flat.put(records, name, [numbers(op) for op in ops])
     for name, number_of in (("reads", scoreboard), ("writes", scoreboard), ("forwards", forwarding)):
@@ -110,50 +112,17 @@ def _numbered(names: Iterable[int]) -> dict[int, int]:
     return {name: number for number, name in enumerate(sorted(set(names)))}
 
 
-_SAME = tuple(name for name in fields(Op) if lowered.Op.__annotations__.get(name) in ("int", "bool"))
-"""What an op has as one number or truth value."""
-_TOLD = ("is_plain_global_store", "address_first", "stored_registers")
-"""What it tells by a property."""
 _SEVERAL: dict[str, Callable[[lowered.Op], Sequence[int]]] = {
     "held": lambda op: op.held,
     "sent_banks": lambda op: op.sent_banks,
     "bank_writes": lambda op: [bit.bit_length() - 1 for bit in op.bank_writes],
     "turnaround": lambda op: op.turnaround,
 }
-"""What it has as several numbers."""
-
-
-def _write_single(ops: Sequence[lowered.Op], records: NDArray[Any]) -> None:
-    names = (*_SAME, *_TOLD)
-    for name, column in zip(names, zip(*map(attrgetter(*names), ops), strict=True), strict=False):
-        records[name][: len(ops)] = column
-    made = [
-        (
-            op.kind.value,
-            sum(1 << counter for counter in (op.waits[:-1] if op.keep else op.waits)),
-            len(op.waits),
-            op.waits[-1] if op.keep else -1,
-            -1 if op.write_counter is None else op.write_counter,
-            -1 if op.read_counter is None else op.read_counter,
-            op.row is Row.COPY,
-            op.kind is Kind.SHARED and not op.is_load,
-            (op.kind is Kind.SHARED and not op.is_load) or op.is_plain_global_store or op.row is Row.COPY,
-            0 if op.threads is None else -(-op.threads // 32),
-            LONG_SCOREBOARD if op.long_latency else SHORT_SCOREBOARD,
-            op.free_cycles[0] if op.free_cycles else 0,
-        )
-        for op in ops
-    ]
-    own = (
-        "kind", "wait_mask", "awaits", "keep_counter", "write_counter", "read_counter", "is_copy", "taken_complete",
-        "sends_data", "barrier_warps", "reason", "free_every",
-    )  # fmt: skip
-    for name, column in zip(own, zip(*made, strict=True), strict=False):
-        records[name][: len(ops)] = column
+"""Fields with several numbers that lie in the flat column as they are, or nearly so."""
 
 
 def _fetches(op: lowered.Op, by_bank: lowered.Fetches, forwarding: dict[int, int]) -> list[int]:
-    """By register: its bank, whether it is the upper half, the slots as bits, its number on the forwarding path."""
+    """For each register: its bank, whether it is the upper half, its slots as bits, its forwarding number."""
     return [
         number
         for bank, registers in enumerate(by_bank)
@@ -166,7 +135,7 @@ def _fetches(op: lowered.Op, by_bank: lowered.Fetches, forwarding: dict[int, int
 
 
 def _port_reads(masks: Sequence[int]) -> list[int]:
-    """By read: the bank, and the cycle."""
+    """For each read: the bank, and the cycle."""
     return [
         number
         for bank, mask in enumerate(masks) if mask
@@ -178,12 +147,12 @@ def _port_reads(masks: Sequence[int]) -> list[int]:
 def _write_accesses(
     program: Program, flat: _Flat, block_lines: int
 ) -> tuple[NDArray[Any], Column, Column, Column, int]:
-    """Lines, sectors and blocks get numbers, those of local memory for themselves.
+    """Number lines, sectors and blocks, those of local memory separately, and write the accesses.
 
-    Returns the first sector of each line, too, where the global ones lie, and how many blocks there are.
-
-    Of each line an access has four numbers, its own, that of its block, how many sectors, whether it is written in
-    part, or asks for bytes that are not written of a sector of which others are, and then its sectors.
+    Returns the accesses, the first sector of each line, the places of global lines, the same for local lines, and the
+    number of blocks. Each line of an access has four numbers, then its sectors: its own number, that of its block, the
+    count of its sectors, and whether it is written in part, or needs bytes that no store writes of a sector that a
+    store writes to.
     """
     accesses = program.accesses
     records = columns(AccessRecord, max(1, len(accesses)))
@@ -206,7 +175,7 @@ def _write_accesses(
     in_part = np.where(
         _of_lines(program, "is_plain_global_store"), accesses.in_part, _asks_more(program, sector_number)
     )
-    heads = np.arange(len(held)) * 4 + accesses.first_sector[:-1]  # where each line's numbers begin
+    heads = np.arange(len(held)) * 4 + accesses.first_sector[:-1]  # the first of each line's numbers
     numbers = np.empty(4 * len(held) + len(accesses.sector), np.int64)
     is_sector = np.ones(len(numbers), dtype=np.bool_)
     blocks, block_number = np.unique(accesses.line // block_lines * 2 + local_line, return_inverse=True)
@@ -227,9 +196,9 @@ def _of_lines(program: Program, name: str) -> NDArray[np.bool_]:
 
 
 def _asks_more(program: Program, sectors: Column) -> NDArray[np.bool_]:
-    """Of each line of an access, whether it asks for bytes that no store writes, of a sector that one writes to.
+    """For each line of an access, whether it needs bytes that no store writes of a sector that a store writes to.
 
-    `sectors`: the number of each sector of each line, those of global memory for themselves.
+    `sectors`: the number of each sector of each line; those of global memory are numbered separately.
     """
     accesses, written = program.accesses, np.zeros(int(sectors.max(initial=-1)) + 1, np.int64)
     held = np.diff(accesses.first_sector)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 
-class Kind(Enum):
+class Kind(IntEnum):
     """How the engine treats an instruction."""
 
     FIXED = auto()  # a pipe of the sub-core; the result is ready after a fixed latency

@@ -1,1 +1,1 @@
-"""Lowering: a trace on an architecture becomes the program that the engine replays, settled in bulk."""
+"""Lowering: it turns a trace on an architecture into the program that the engine replays."""

@@ -1,4 +1,4 @@
-"""What each execution of a memory instruction asks of the load/store path, counted once and in bulk."""
+"""Counts what each execution of a memory instruction asks of the load/store path, once and in bulk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpuemu.program.program import UNKNOWN, WHOLE, Accesses, accesses_of
 from gpuemu.trace.model import LOCAL, SHARED, Instruction, Trace
 
 _LOCAL_LINES = 1 << 52
-"""Where local memory is put behind global memory for an access to both."""
+"""The offset of local memory after global memory, for an access to both."""
 _ROWS_AT_ONCE = 4096
-"""Rows whose every lane is looked at together."""
+"""Rows whose lanes are processed together."""
 _WORD_BITS = 32
 
 
@@ -35,9 +35,10 @@ def lower_accesses(
     executed: NDArray[np.int64],
     rows_of: NDArray[np.int64],
 ) -> tuple[list[Accesses], NDArray[np.int64]]:
-    """The distinct accesses, in parts, and for each execution of a memory instruction the number of its own.
+    """The distinct accesses, in parts, and for each execution of a memory instruction the number of its access.
 
-    `executed` are numbers in `variants`, `rows_of` the address rows that they were executed with, [executions].
+    `executed` [executions] are numbers in `variants`, `rows_of` [executions] the address rows that they were executed
+    with.
     """
     many = max(1, len(trace.addresses))
     keys, numbers = np.unique(executed * many + rows_of, return_inverse=True)
@@ -65,7 +66,7 @@ def _generic_accesses(
     active: NDArray[np.bool_],
     spaces: NDArray[np.uint8],
 ) -> Accesses:
-    """What lanes ask that mean local memory, or several memories: those of shared memory, then the others."""
+    """The accesses of lanes that mean local memory, or several memories: those to shared memory, then the others."""
     operation = variant.instruction.operation
     in_local = active & (spaces == LOCAL)
     if variant.spaces == IN_LOCAL:
@@ -99,7 +100,9 @@ def _accesses_of(
     *,
     generic: bool,
 ) -> Accesses:
-    """What one instruction asks with each of these rows of addresses; `generic`: it stands for one by generic ones."""
+    """The accesses of one instruction with each of these rows of addresses; `generic`: it replaces one by generic
+    addresses.
+    """
     geometry = banks.BankGeometry.of(arch)
     operation = instruction.operation
     if operation.kind is Kind.GLOBAL:
@@ -119,7 +122,7 @@ def _accesses_of(
         ) from None
     returned = np.zeros(len(addresses), dtype=np.int64)
     if operation.row is Row.LOAD:
-        # A lane's words come in one wavefront, but a register goes back in one piece: so many more cycles.
+        # A lane's words come in one wavefront, but a register returns in one piece, which takes more cycles.
         returned = (counts.groups - 1) * arch.shared_memory.cycles_per_further_group
     return accesses_of(
         len(addresses), wavefronts=counts.wavefronts, ideal_wavefronts=counts.ideal,
@@ -129,9 +132,10 @@ def _accesses_of(
 
 
 def _banked(operation: Operation, words: NDArray[np.int64], conflicts: NDArray[np.bool_]) -> dict[str, Any]:
-    """The columns of words of banks. What is stored in part of a word reads it; with conflicts more, by no known rule.
+    """The columns of words of banks. A store of a part of a word reads it; with conflicts it reads more, by no known
+    rule.
 
-    A store to global memory reads again what it has written, for L2, and an atomic once more than a reduction (H100).
+    A store to global memory reads again what it has written, for L2; an atomic reads once more than a reduction (H100).
     """
     narrow = 0 < operation.width_bits < _WORD_BITS
     if operation.kind is Kind.GLOBAL:
@@ -151,10 +155,13 @@ def _global_accesses(
     active: NDArray[np.bool_],
     arch: Architecture,
 ) -> Accesses:
-    """An access for each row. It holds the data stage for as many cycles as its lanes' words would have wavefronts of
-    shared memory, in the groups of that width, or as the tags of its lines take if that is longer. An atomic goes out
-    in rounds, each with one lane of each word, line by line and sector by sector (H200, counted); one by generic
-    addresses has a wavefront of shared memory even where no lane means that (H200, counted)."""
+    """An access for each row.
+
+    It holds the data stage for the wavefronts that its lanes' words would have in shared memory, in the groups of that
+    width, or for the time of its lines' tags if that is longer. An atomic goes out in rounds, each with one lane of
+    each word, line by line and sector by sector (H200, counted). An atomic by generic addresses has a wavefront of
+    shared memory even if no lane means that (H200, counted).
+    """
     memory, groups_of = arch.global_memory, arch.shared_memory.lanes_per_group
     width = operation.width_bits // 8
     ends = [addresses, addresses + (width - 1)]
@@ -172,7 +179,7 @@ def _global_accesses(
         passes += np.maximum(1, fullest_bank)
         conflicts |= fullest_bank > 1
         banked += np.bincount(rows, minlength=len(addresses))
-    if operation.atomic:  # lanes at one word do not share it
+    if operation.atomic:  # lanes with the same word do not share it
         banked = active.sum(axis=1) * max(1, width // word_bytes)
     returns = not operation.store
     returned = (LANES // lanes - 1) * arch.shared_memory.cycles_per_further_group if returns else 0
@@ -215,7 +222,7 @@ def _rounds(
     width_bytes: int,
     sector_bytes: int,
 ) -> NDArray[np.int64]:
-    """Of each sector of each row, in ascending order, how many lanes mean the word in it that most mean.
+    """For each sector of each row, in ascending order, the most lanes that mean one word in it.
 
     `ends`: bytes of each lane's word, in all sectors that it touches.
     """
@@ -237,7 +244,7 @@ def _most(values: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.in
 
 
 def fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Of entries in `rows` and in banks, how many the fullest bank of each of `count` rows has, 0 where none is."""
+    """For each of `count` rows, the number of its entries in its fullest bank, 0 without entries."""
     wide = int(banks_of.max(initial=0)) + 1
     filled = np.bincount(rows * wide + banks_of, minlength=count * wide).reshape(count, wide)
     most: NDArray[np.int64] = filled.max(axis=1)
@@ -245,7 +252,7 @@ def fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) ->
 
 
 def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where runs of equal entries begin, and how many entries there are."""
+    """The first place of each run of equal entries, and the number of entries."""
     change = np.any([np.diff(column) != 0 for column in columns], axis=0)
     count = len(columns[0])
     return np.concatenate([np.zeros(min(1, count), np.int64), np.flatnonzero(change) + 1, [count]])
@@ -254,21 +261,23 @@ def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _bytes_of_sectors(
     addresses: NDArray[np.int64], active: NDArray[np.bool_], width_bytes: int, sector_bytes: int
 ) -> NDArray[np.int64]:
-    """Of each sector of each row of addresses [rows, 32], in ascending order, the bytes that lanes mean: a bit each, or
-    for several where a sector has more than 32."""
+    """For each sector of each row of addresses [rows, 32], in ascending order, the bytes that lanes mean.
+
+    A byte is a bit, or several bytes share a bit if a sector has more than 32.
+    """
     bytes_a_bit, found = max(1, sector_bytes // _WORD_BITS), [np.zeros(0, np.int64)]
     for first in range(0, len(addresses), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
         row, lane = np.nonzero(active[part])
         low = addresses[part][row, lane]
         high = low + (width_bytes - 1)
-        across = np.flatnonzero(low // sector_bytes != high // sector_bytes)  # where addresses are no multiples
+        across = np.flatnonzero(low // sector_bytes != high // sector_bytes)  # for addresses that are no multiples
         row, low = np.append(row, row[across]), np.append(low, high[across] // sector_bytes * sector_bytes)
         high = np.append(high, high[across])
         high[across] = (low[across] // sector_bytes + 1) * sector_bytes - 1
         sector = low // sector_bytes
         place = row * (int(sector.max(initial=0)) + 1) + sector
-        order = np.argsort(place, kind="stable")  # lanes mostly lie in it
+        order = np.argsort(place, kind="stable")  # lanes are mostly in order
         low, high = low[order] % sector_bytes // bytes_a_bit, high[order] % sector_bytes // bytes_a_bit
         bits = (np.int64(2) << high - low) - 1 << low
         begins = _begins(place[order])[:-1]
@@ -277,7 +286,7 @@ def _bytes_of_sectors(
 
 
 def _interleaved(addresses: NDArray[np.int64], word_bytes: int) -> NDArray[np.int64]:
-    """Where the words of a warp's lanes lie that have these addresses in local memory: those of one offset together."""
+    """The places of the words of lanes in local memory, which keeps the words of one offset together."""
     words = addresses // word_bytes * LANES + np.arange(LANES)
     return words * word_bytes + addresses % word_bytes
 
@@ -292,7 +301,7 @@ def _blocks(addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block
 def _blocks_by_row(
     addresses: list[NDArray[np.int64]], active: NDArray[np.bool_], block_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same as two columns, row by row: the number of the row, and the block; each block once in a row."""
+    """The blocks of each row as two columns: the number of the row, and the block; each block once in a row."""
     blocks = _blocks(addresses, active, block_bytes)
     rows, places = np.nonzero(_is_new(blocks))
     return rows, blocks[rows, places]

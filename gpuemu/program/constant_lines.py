@@ -1,4 +1,4 @@
-"""Which lines of the constant banks the instructions of a trace read, as their text says."""
+"""Finds the lines of the constant banks that the instructions of a trace read, from their text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpuemu.trace.model import Trace
 
 
 def constant_lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
-    """For each instruction the fields of its Op: `loaded_line` of an LDC, `constant_line` of any other.
+    """For each instruction the fields of its Op: `loaded_line` for an LDC, `constant_line` for any other.
 
-    Lines have numbers from 0. Banks or offsets in registers are not known and count as no line.
+    Lines have numbers from 0. A bank or an offset in a register is unknown and counts as no line.
     """
     numbers: dict[tuple[int, int], int] = {}
     found: list[dict[str, Any]] = []

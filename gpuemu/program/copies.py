@@ -1,4 +1,4 @@
-"""What asynchronous copies (LDGSTS) ask of the load/store path: of L1's tags, the data stage, and the way to L2."""
+"""Counts what asynchronous copies (LDGSTS) ask of the load/store path: L1's tags, the data stage, and the way to L2."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuemu.trace.model import ZEROS, Instruction, Trace
 
 
 def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: NDArray[np.int64]) -> Accesses:
-    """An access for each of these rows of the trace; where it is not known what they read, without gaps from 0 on.
+    """An access for each of these rows of the trace; copies of unknown sources read without gaps from 0 on.
 
-    Copies through L1 hold the data stage for their wavefronts; those past it the stage that sends them on.
+    Copies through L1 hold the data stage for their wavefronts, copies past it the stage that sends them on.
     """
     geometry = BankGeometry.of(arch)
     width = instruction.operation.width_bits // 8
@@ -33,7 +33,7 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     known = np.zeros(len(rows), dtype=np.bool_)
     source = np.broadcast_to(np.arange(LANES) * width, to.shape)
     if trace.sources is not None:
-        # The low bits are no part of the address: they may tell how many bytes are zeros.
+        # The low bits are not part of the address: they may give the number of bytes that are zeros.
         there = trace.sources[rows]
         known = np.asarray(((there >= 0) | ~active).all(axis=1))
         source = np.where(known[:, None], there // width * width, source)
@@ -44,7 +44,7 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
     nothing = np.zeros(len(rows), dtype=np.int64)
     lines = _lines(to, source, active & ~zeros & known[:, None], geometry)
     banked = _banked(width, lanes, source, active, zeros, bypass)
-    if trace.sources is not None:  # how many of its bytes are zeros is not always known
+    if trace.sources is not None:  # the number of bytes that are zeros is not always known
         partly = active & ~zeros & (trace.sources[rows] % width != 0)
         banked["bank_reads"] = np.where(partly.any(axis=1), UNKNOWN, banked["bank_reads"])
     return accesses_of(
@@ -60,8 +60,10 @@ def copies_of(trace: Trace, arch: Architecture, instruction: Instruction, rows: 
 def _banked(
     width: int, lanes: int, source: NDArray[np.int64], active: NDArray[np.bool_], zeros: NDArray[np.bool_], bypass: bool
 ) -> dict[str, NDArray[np.int64]]:
-    """The words of banks: what copies write; through L1 what they read there, all zeros of a group of lanes once; past
-    it the zeros that they write (H100).
+    """The words of banks: the words that copies write, and the words that they read.
+
+    Copies through L1 read there; a group of lanes writes its zeros once. Copies past L1 read the zeros that they write
+    (H100).
     """
     words = max(1, width // 4)
     writes = active.sum(axis=1) * words

@@ -1,4 +1,4 @@
-"""What asynchronous instructions do, as columns: an event for each execution (see `gpuemu.trace.events`)."""
+"""The effects of asynchronous instructions, as columns: an event for each execution (see `gpuemu.trace.events`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ Column = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Events, and whose they are.
+    """Events, and the issues that they belong to.
 
-    `issue` [executions]: which issues of the program are asynchronous instructions that do something, in order;
-    `number` [executions]: the event of each. Of an event: the mbarriers that it tells, `barrier[first_barrier[e] :
-    first_barrier[e + 1]]`, by numbers from 0 on; `arrivals`, `bytes` and `parity` as in the trace; of a copy the
-    `lines` of global memory that it touches, the `rows` of shared memory, as long as a wavefront, that it fills or
-    empties, the `sectors` that it moves, and how many of them in part, `masks`; the number of its tensor `map`, -1 for
-    none. `other`: the mbarrier of this CTA that the same operation of other CTAs of the cluster tells, -1 for none, of
-    `other_arrivals` and `other_bytes`. `nanoseconds`: for how many a warp sleeps.
+    * `issue` [executions]: the issues of the program that are asynchronous instructions with an effect, in order.
+    * `number` [executions]: the event of each.
+    * `barrier[first_barrier[e] : first_barrier[e + 1]]`: the mbarriers that event e notifies, by numbers from 0 on.
+    * `arrivals`, `bytes`, `parity`: as in the trace.
+    * `lines`, `rows`: lines of global memory that a copy touches, and rows of shared memory, each as long as a
+      wavefront.
+    * `sectors`, `masks`: sectors that a copy moves, and how many of them in part.
+    * `map`: the number of its tensor map, or -1.
+    * `other`: the mbarrier of this CTA that the same operation of other CTAs of the cluster notifies, or -1, with
+      `other_arrivals` and `other_bytes`.
+    * `nanoseconds`: the time for which a warp sleeps.
     """
 
     issue: Column
@@ -52,17 +56,17 @@ class Events:
 
     @property
     def barriers(self) -> int:
-        """How many mbarriers a CTA has."""
+        """The number of mbarriers of a CTA."""
         return int(max(self.barrier.max(initial=-1), self.other.max(initial=-1))) + 1
 
     @property
     def maps(self) -> int:
-        """How many tensor maps are used."""
+        """The number of tensor maps."""
         return int(self.map.max(initial=-1)) + 1
 
 
 def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Events:
-    """The events of these warps, whose issues follow each other; none where the trace does not know them."""
+    """The events of these warps, whose issues follow each other; None if the trace does not know them."""
     nothing = np.zeros(0, np.int64)
     table = np.zeros((0, len(FIELDS)), np.int64) if trace.events is None else trace.events
     column = dict(zip(FIELDS, table.T, strict=True))
@@ -94,13 +98,13 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
 
 
 def _unknown(column: dict[str, Column]) -> bool:
-    """Whether there is an operation on mbarriers that the trace has no place of."""
+    """Whether there is an operation on mbarriers without a place in the trace."""
     placeless = (column["barrier"] == NONE) & (column["shared"] < 0) & (column["map"] < 0)
     return bool((placeless & (column["nanoseconds"] == 0)).any())
 
 
 def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column, Column]:
-    """How many lines and sectors of global memory each event touches, each line of a box for itself; and in part."""
+    """The lines and sectors of global memory of each event, each line of a box by itself, and the sectors in part."""
     copies = column["shared"] >= 0
     times = np.prod([column[f"count{k + 1}"] for k in range(DIMENSIONS)], axis=0) * copies
     start, last = column["global"], column["global"] + np.maximum(1, column["line"]) - 1

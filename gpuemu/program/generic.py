@@ -1,9 +1,9 @@
-"""Generic addresses: an instruction that means another memory with another execution gets an op for each.
+"""Generic addresses: an instruction has an op for each memory that its executions mean.
 
-`ST.E [R2.64], R4` is a store to shared memory where its addresses lie in shared memory, and costs what `STS [R2], R4`
-does with the same ones; one to local memory is an STL, one to another CTA's shared memory a matter of the unit
-`cluster`. Where the lanes of one execution mean several memories, these
-are taken to be served one after another: it goes on to global memory and holds the data stage for its shared part, too.
+`ST.E [R2.64], R4` is a store to shared memory if its addresses lie there, and then costs what `STS [R2], R4` does. For
+local memory it is an STL; another CTA's shared memory belongs to the unit `cluster`. If the lanes of one execution mean
+several memories, gpuemu assumes that these are served one after another: the access goes on to global memory and also
+holds the data stage for its shared part.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SETS = 1 << len(SPACES)
 
 @dataclass(frozen=True)
 class Variant:
-    """An instruction of the code as it is executed for lanes that mean `spaces`, a set of bits.
+    """An instruction of the code as executed for lanes that mean `spaces`, a set of bits.
 
-    `reads_as` is the instruction that does the same to the memory meant; `index` that of the code.
+    `instruction` does the same to the memory meant; `index` is the place of the instruction in the code.
     """
 
     index: int
@@ -35,17 +35,17 @@ class Variant:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether lanes mean shared memory and others do not."""
+        """Whether some lanes mean shared memory and others do not."""
         return bool(self.spaces & IN_SHARED) and self.spaces != IN_SHARED and not self.in_cluster
 
     @property
     def in_cluster(self) -> bool:
-        """Whether lanes mean the shared memory of other CTAs, for which all of them go to the cluster."""
+        """Whether lanes mean the shared memory of other CTAs: then all of them go to the cluster."""
         return bool(self.spaces & IN_CLUSTER)
 
 
 def as_shared(instruction: Instruction) -> Instruction:
-    """The instruction that does the same by an address of shared memory, which is one register: STS [R2] for ST.E."""
+    """The instruction that does the same by an address of shared memory in one register: STS [R2] for ST.E."""
     operands = tuple(o[o.index("[R") :].replace(".64", "") if "[R" in o else o for o in instruction.operands)
     return replace(instruction, opcode=shared_opcode(instruction.opcode), operands=operands)
 
@@ -53,9 +53,9 @@ def as_shared(instruction: Instruction) -> Instruction:
 def variants(
     trace: Trace, path: NDArray[np.int32], carries: NDArray[np.bool_], rows: NDArray[np.int64]
 ) -> tuple[list[Variant], NDArray[np.int32]]:
-    """The variants that executions need besides the code itself, and the path with their numbers behind the code's.
+    """The variants that executions need besides the code itself, and the path with their numbers after the code's.
 
-    `path` are the instructions executed, those of `carries` with the address rows `rows`, in order.
+    `path` are the executed instructions, those of `carries` with the address rows `rows`, in order.
     """
     if trace.spaces is None:
         return [], path

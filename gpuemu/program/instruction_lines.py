@@ -1,7 +1,7 @@
-"""Which instructions may wait for their code: the lines in which it is fetched.
+"""Finds the instructions that may wait for their code, by the lines in which it is fetched.
 
-Code comes in lines (`issue.instruction_line_bytes`). A warp that runs on has the next line in time; one that
-branches gets its target's line first and the next some cycles later.
+Code comes in lines (`issue.instruction_line_bytes`). A warp that runs on has the next line in time. A warp that
+branches gets its target's line first, and the next some cycles later.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gpuemu.trace.model import Trace
 
 
 def lines(trace: Trace, line_bytes: int) -> list[dict[str, Any]]:
-    """For each instruction its line, its `slot` there and, if a warp came to it by a branch, `next_line`.
+    """For each instruction its line, its `slot` there and, if a warp reached it by a branch, `next_line`.
 
-    That is the first instruction of the line behind its own.
+    `next_line` is the first instruction of the next line.
     """
     first = min((instruction.offset for instruction in trace.code), default=0) // line_bytes
     found: list[dict[str, Any]] = [

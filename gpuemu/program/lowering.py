@@ -1,8 +1,8 @@
 """Lowering: a trace for an architecture becomes the dense program that the engine replays.
 
-Everything that depends only on the instruction or only on its addresses is settled here, once and in bulk:
-unit, stall count, counters, wavefronts. The engine then handles small objects and whole numbers; it never
-sees YAML, pydantic or an opcode.
+Lowering settles everything that depends only on the instruction or only on its addresses, once and in bulk: unit, stall
+count, counters, wavefronts. The engine then handles small objects and whole numbers. It never sees YAML, pydantic or an
+opcode.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from gpuemu.program.constant_lines import constant_lines
 from gpuemu.program.events import lower_events
 from gpuemu.program.generic import IN_LOCAL, IN_SHARED, Variant, as_shared, of_code, variants
 from gpuemu.program.instruction_lines import lines
+from gpuemu.program.op import NONE, Op
 from gpuemu.program.operand_fetch import operand_ports
 from gpuemu.program.products import product
-from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Op, Program, joined
+from gpuemu.program.program import NO_ACCESS, SHUFFLE_ACCESS, Program, joined
+from gpuemu.program.stall_reasons import LONG_SCOREBOARD, SHORT_SCOREBOARD
 from gpuemu.program.threads import thread_instructions
-from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Unit, tensor_pipe
+from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, SCALAR, TENSOR_PIPE, Destination, tensor_pipe
 from gpuemu.program.waits import (
     MOST_KEPT,
     MOST_NANOSECONDS,
     UnreadableBarrierError,
+    awaited,
     barrier,
     counter_wait,
-    each_once,
     number_in,
 )
-from gpuemu.trace.model import COUNTERS, RIGHT_CONTROL_WORD, ControlWord, Instruction, Trace
+from gpuemu.trace.model import RIGHT_CONTROL_WORD, ControlWord, Instruction, Trace
 from gpuemu.trace.residency import carveout, residency, shared_bytes_taken
 
 REPLAY_ONLY = (
@@ -48,14 +50,13 @@ REPLAY_ONLY = (
     "launch.overhead_cycles", "launch.warp_interval_cycles", "launch.cta_", "launch.first_code_cycles",
     "launch.constant_load_miss_cycles", "launch.constant_operand_miss_cycles",
 )  # fmt: skip
-"""Values that lowering does not look at, by the beginnings of their names: points that differ in these alone share
-one lowered program."""
+"""Beginnings of the names of values that lowering does not read: points that differ only in these share one program."""
 _ALL = 1 << 20
-"""Groups of products that a WARPGROUP.ARRIVE leaves undone: it waits for none."""
+"""The groups of products that a WARPGROUP.ARRIVE leaves unfinished: it waits for none."""
 
 
 class _Timing(NamedTuple):
-    """The pipe that an instruction goes to, and its times there."""
+    """The pipe of an instruction, and its times there."""
 
     pipe: str
     latency_cycles: int
@@ -86,7 +87,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     rows = np.concatenate([warp.rows for warp in warps]).astype(np.int64)
     of_other_spaces, path = variants(trace, path, carries, rows)
     ops += [lowering.variant(variant, ops[variant.index]) for variant in of_other_spaces]
-    still = np.array([op.carries_addresses for op in ops])[path]  # not what goes to other CTAs of the cluster
+    still = np.array([op.carries_addresses for op in ops])[path]  # without accesses to other CTAs of the cluster
     rows, carries = rows[still[carries]], still
     units = {pipe: _unit_of(pipe, arch) for pipe in lowering.pipes}
     everything = [*of_code(trace.code), *of_other_spaces]
@@ -160,16 +161,16 @@ def _lower_code(trace: Trace, lowering: _Lowering) -> list[Op]:
     return ops
 
 
-def _unit_of(pipe: str, arch: Architecture) -> Unit:
+def _unit_of(pipe: str, arch: Architecture) -> Destination:
     """The unit behind a pipe. Names in architecture files have no slash."""
     if pipe.partition("/")[0] == TENSOR_PIPE:
-        return Unit.TENSOR
+        return Destination.TENSOR
     return {
-        MIO_PIPE: Unit.LOAD_STORE,
-        BARRIER_PIPE: Unit.BARRIER,
-        arch.operations["constant_load"].pipe: Unit.ADDRESS_DIVERGENCE,
-        arch.operations["mufu"].pipe: Unit.SPECIAL_FUNCTION,
-    }.get(pipe, Unit.ARITHMETIC)
+        MIO_PIPE: Destination.LOAD_STORE,
+        BARRIER_PIPE: Destination.BARRIER,
+        arch.operations["constant_load"].pipe: Destination.ADDRESS_DIVERGENCE,
+        arch.operations["mufu"].pipe: Destination.SPECIAL_FUNCTION,
+    }.get(pipe, Destination.ARITHMETIC)
 
 
 def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
@@ -184,7 +185,7 @@ def _control_words_apply(trace: Trace, arch: Architecture) -> bool:
 
 
 def _stall(word: ControlWord, arch: Architecture) -> int:
-    """Cycles until the warp may issue again: a warp that yields leaves the next ones to others, or empty."""
+    """Cycles until the warp may issue again: a warp that yields leaves the next ones to other warps, or empty."""
     if word.yields:
         least = arch.issue.yield_cycles if word.stall_cycles else arch.issue.no_stall_yield_cycles
         return max(least, word.stall_cycles)
@@ -225,7 +226,7 @@ class _Lowering:
             index, issued_as, number, timing.latency_cycles, timing.issue_interval_cycles,
             row=operation.row, is_tensor=operation.tensor, is_store=operation.store, is_atomic=operation.atomic,
             is_load=kind in (Kind.SHARED, Kind.GLOBAL) and not operation.store and not operation.atomic,
-            long_latency=kind is Kind.GLOBAL or kind is Kind.COPY_COMMIT,
+            reason=LONG_SCOREBOARD if kind in (Kind.GLOBAL, Kind.COPY_COMMIT) else SHORT_SCOREBOARD,
             shared_row=Row.ATOMIC if operation.atomic and instruction.takes_generic_addresses else None,
             is_cached=operation.cached, is_local=operation.local, **fields,
         )  # fmt: skip
@@ -272,16 +273,16 @@ class _Lowering:
             stall_cycles = _stall(word, self.arch)
             if kind is Kind.FIXED and not (word.write_counter is None and word.read_counter is None):
                 issued_as = Kind.VARIABLE  # as FP64 on chips with few lanes for it
-            fields |= {
-                "waits": tuple(i for i in range(COUNTERS) if word.wait_mask >> i & 1), "yields": word.yields,
-                "plain": issued_as is Kind.FIXED, "write_counter": word.write_counter,
-                "read_counter": word.read_counter,
+            fields |= awaited(word.wait_mask, (), 0) | {
+                "yields": word.yields, "plain": issued_as is Kind.FIXED,
+                "write_counter": NONE if word.write_counter is None else word.write_counter,
+                "read_counter": NONE if word.read_counter is None else word.read_counter,
             }  # fmt: skip
         elif not self.controlled:
             fields["writes"], fields["reads"] = instruction.registers
         if instruction.opcode == "BSYNC":
             stall_cycles = max(stall_cycles, self.arch.issue.convergence_cycles)
-        if instruction.opcode == "ERRBAR":  # its warp gives way
+        if instruction.opcode == "ERRBAR":  # its warp yields
             stall_cycles = max(stall_cycles, self.arch.issue.yield_cycles)
         fields["stall_cycles"] = stall_cycles
         return issued_as
@@ -289,15 +290,14 @@ class _Lowering:
     def _waits(self, instruction: Instruction, kind: Kind, fields: dict[str, Any]) -> None:
         """Add the fields of an instruction that waits for counters, products, copies or time."""
         if kind is Kind.COUNTER_WAIT:
-            counters, fields["keep"] = counter_wait(instruction)
-            fields["waits"] = each_once(fields.get("waits", ()) + counters, fields["keep"])
+            fields |= awaited(fields.get("wait_mask", 0), *counter_wait(instruction))
         if kind is Kind.PRODUCT_WAIT:
             fields["arrives_only"] = not instruction.has("DEPBAR")
             fields["keep_groups"] = _ALL
             if not fields["arrives_only"]:
                 fields["keep_groups"] = number_in(instruction, instruction.operands[-1], MOST_KEPT)
         if instruction.mnemonic == "NANOSLEEP" and instruction.operands:
-            number_in(instruction, instruction.operands[-1], MOST_NANOSECONDS)  # which the engine reads itself
+            number_in(instruction, instruction.operands[-1], MOST_NANOSECONDS)  # the engine reads the number itself
         if kind is Kind.ASYNCHRONOUS and instruction.mnemonic == "UTMACMDFLUSH":
-            # Its counter is that of a group of copies, which DEPBAR counts as it does results.
-            fields["write_counter"], fields["read_counter"] = fields.get("read_counter"), None
+            # Its counter belongs to a group of copies, which DEPBAR counts as results.
+            fields["write_counter"], fields["read_counter"] = fields.get("read_counter", NONE), NONE

@@ -1,10 +1,10 @@
-"""Which registers an instruction finds in the operand cache, for the reuse flags of those before it.
+"""Finds the registers that an instruction reads from the operand cache, by the reuse flags of earlier instructions.
 
-Each operand slot has a latch for each bank of the register file. A register that was read with the reuse flag stays in
-its latch until another register of the bank is read for the slot; NOP, loads, other slots and mma in between do no
-harm, but what another warp of the sub-core reads does, and an instruction that yields keeps nothing (H200: chains
-of FFMA of three even registers, with all kinds of instructions between). The fragments A and B of an mma stay beside
-them until the next operation on the tensor pipe.
+Each operand slot has a latch for each bank of the register file. A register read with the reuse flag stays in its latch
+until another register of the bank is read for the slot. NOP, loads, other slots and mma in between do not change that.
+Reads of another warp of the sub-core do, and an instruction that yields keeps nothing (H200: chains of FFMA of three
+even registers, with all kinds of instructions between). The fragments A and B of an mma stay in addition until the next
+operation on the tensor pipe.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import Any
 
 from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import mma_registers, source_registers
-from gpuemu.program.program import OPERANDS, SLOTS, Fetches, Op
+from gpuemu.program.op import Fetches, Op
+from gpuemu.program.program import OPERANDS, SLOTS
 from gpuemu.trace.model import Instruction
 
 Registers = tuple[int, ...]
 
 
 class OperandCache:
-    """What it holds at a place of the code, if no other warp came between."""
+    """The contents of the operand cache at a place of the code, if no other warp came between."""
 
     def __init__(self, banks: int):
         self._banks = banks
         self._place = 0
-        self._kept: dict[int, tuple[int, int]] = {}  # by latch: the register, since which place
+        self._kept: dict[int, tuple[int, int]] = {}  # by latch: the register, and the place since which it is there
         self._fragments: tuple[Registers, Registers] = ((), ())
 
     def clear(self) -> None:
@@ -34,16 +35,16 @@ class OperandCache:
         self.clear_fragments()
 
     def clear_fragments(self) -> None:
-        """Forget what an mma kept."""
+        """Forget the fragments of an mma."""
         self._fragments = ((), ())
 
     def read(self, op: Op, instruction: Instruction, tensor: bool) -> tuple[frozenset[int], dict[str, Any]]:
-        """Which registers its sources fetch into which latches, with what is kept and without.
+        """The registers that an instruction fetches, and the fields of its op: fetches by bank, with the kept registers
+        and without.
 
-        For each bank in turn. The only source of MOV or I2FP stands where FFMA has its second, the second of a sum
-        where FFMA has its third. A register that is named twice is read once, into two latches. What runs on the
-        `tensor` pipe has latches of its own (H200: HFMA2.MMA does not wait for those of an FFMA). Returns what is not
-        kept, and the fields of its op.
+        The only source of MOV or I2FP uses the slot of FFMA's second, the second source of a sum that of FFMA's third.
+        A register named twice is read once, into two latches. The `tensor` pipe has latches of its own (H200: HFMA2.MMA
+        does not wait for those of an FFMA).
         """
         slots = source_registers(instruction.opcode, instruction.operands)
         self._place += any(slots)
@@ -81,7 +82,7 @@ class OperandCache:
         )
 
     def kept_fragments(self, op: Op, instruction: Instruction) -> tuple[bool, bool, bool]:
-        """Whether an mma finds A, B and C, which never is; keeps those that it says."""
+        """Whether an mma finds A, B and C; C is never kept. The mma keeps the fragments that its flags say."""
         a, b, _ = mma_registers(instruction.opcode, instruction.operands)
         found = a == self._fragments[0], b == self._fragments[1], False
         keeps = [parse_operand(text).reuse and not op.yields for text in instruction.operands[1:3]]

@@ -1,7 +1,8 @@
-"""What each instruction asks of the register file's ports, and what operations on the tensor pipe lose between them.
+"""Finds what each instruction asks of the register file's ports, and what operations on the tensor pipe lose between
+them.
 
-Both follow from the code alone: which registers an instruction names, which of them the instruction before it
-left in the operand cache (its reuse flags), which unit it goes to. `gpuemu.engine.units.ports` acts on them.
+Both follow from the code alone: the registers that an instruction names, those that the instruction before it left in
+the operand cache (its reuse flags), and its unit. `gpuemu.engine.units.ports` acts on them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from gpuemu.arch.model import RegisterFile
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.registers import general_results, mma_registers, sent_registers, source_registers
+from gpuemu.program.op import Op
 from gpuemu.program.operand_cache import OperandCache
-from gpuemu.program.program import Op
-from gpuemu.program.units import SCALAR, Unit
+from gpuemu.program.units import SCALAR, Destination
 from gpuemu.trace.model import Instruction
 
 _LONGEST_A = 4
-"""Registers of a 16 x 32 byte A. Those of FP64 have more, which nobody has measured."""
+"""Registers of a 16 x 32 byte A. FP64 has more; nobody has measured those."""
 
 _APART = {"alu", "fma"}
 """The beginnings of the names of pipes that have forwarding paths of their own."""
@@ -32,7 +33,9 @@ _NOT_MATH = ("nop", "uniform", "uniform_move")
 
 @dataclass
 class _Found:
-    """Of an operation: the registers that it reads through the ports, those that it writes, and what is found."""
+    """An operation with the registers that it reads through the ports, those that it writes, and the fields found so
+    far.
+    """
 
     op: Op
     pipe: str
@@ -42,11 +45,11 @@ class _Found:
 
 
 def operand_ports(
-    ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Mapping[str, Unit]
+    ops: Sequence[Op], code: Sequence[Instruction], arch: Architecture, pipes: Mapping[str, Destination]
 ) -> list[dict[str, Any]]:
-    """The fields of each operation that the operand ports need to know; `pipes` in the order of their numbers."""
+    """The fields of each operation that the operand ports need; `pipes` are in the order of their numbers."""
     names = list(pipes)
-    tensor = [name for name, unit in pipes.items() if unit is Unit.TENSOR]
+    tensor = [name for name, unit in pipes.items() if unit is Destination.TENSOR]
     cache = OperandCache(arch.register_file.banks)
     found = [_of_one(op, i, cache, arch, names[op.pipe], tensor) for op, i in zip(ops, code, strict=True)]
     _link_forwarding(found, arch.register_file)
@@ -66,7 +69,7 @@ def _of_one(
             kind in _MATH and operation.operation not in _NOT_MATH and op.plain and not operation.warpgroup_columns
         ),
         "slips_barrier": kind not in (Kind.BARRIER, Kind.EXIT),
-        # The address of a shared-memory load is read early: not yet so in the cycle in which a barrier opens.
+        # The address of a shared-memory load is read early, but not yet in the cycle in which a barrier opens.
         "late_behind_barrier": (kind is Kind.SHARED and op.is_load and _address_is_in_a_register(instruction)),
         "writes_registers": writes_registers,
     }
@@ -102,7 +105,7 @@ def _of_one(
 
 
 def _read_late(instruction: Instruction) -> int | None:
-    """The source whose upper half it reads late, in a class of its own; None if it does not."""
+    """The source whose upper half an instruction with a timing class of its own reads late, or None."""
     row = instruction.parsed.row
     return row.late if instruction.operation.operation != row.operation else None
 
@@ -113,9 +116,9 @@ def _address_is_in_a_register(instruction: Instruction) -> bool:
 
 
 def _link_forwarding(found: Sequence[_Found], register_file: RegisterFile) -> None:
-    """Find which results of fixed latency others may find on the forwarding path.
+    """Find the results of fixed latency that other instructions may find on the forwarding path.
 
-    Behind a taken branch there is nothing left on it.
+    After a taken branch the path is empty.
     """
     met: set[int] = set()
     for place, one in enumerate(found):
@@ -133,7 +136,7 @@ def _link_forwarding(found: Sequence[_Found], register_file: RegisterFile) -> No
 
 
 def _across(found: Sequence[_Found], place: int, register_file: RegisterFile) -> tuple[tuple[int, int], ...]:
-    """What it reads that another pipe may just have sent: each register, and the latency of what writes it."""
+    """The registers that another pipe may just have sent, each with the latency of the instruction that writes it."""
     reader, ago, written = found[place], 0, dict[int, int]()
     for one in reversed(found[max(0, place - register_file.forwarding_cycles) : place]):
         ago += max(1, one.op.stall_cycles)
@@ -148,7 +151,7 @@ def _across(found: Sequence[_Found], place: int, register_file: RegisterFile) ->
 
 
 def _just_written(found: Sequence[_Found], place: int, cycles: int) -> set[int]:
-    """What the operations in front of a place write that may be issued no more than so many cycles before it."""
+    """The registers written by operations before a place that may issue at most `cycles` before it."""
     written: set[int] = set()
     ago = 0
     for one in reversed(found[max(0, place - cycles) : place]):
@@ -160,11 +163,11 @@ def _just_written(found: Sequence[_Found], place: int, cycles: int) -> set[int]:
 
 
 def _mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architecture) -> dict[str, Any]:
-    """When the fragments are read, and the results written."""
+    """The cycles in which an mma reads its fragments and writes its results."""
     fragments = mma_registers(instruction.opcode, instruction.operands)
     operands = arch.tensor_core.operands
     accumulator = instruction.operation.operation.split(".")[1]
-    # A, B, and at the end C, of which f16 is half as long.
+    # A, B, and at the end C, which takes half as long for f16.
     together = operands.registers_per_cycle
     long = len(fragments[0]) > together
     a_at = operands.first_read_cycles
@@ -185,9 +188,8 @@ def _mma(op: Op, instruction: Instruction, cache: OperandCache, arch: Architectu
         late = operands.s32_write_cycles if accumulator == "s32" else operands.float_write_cycles
         fields["results"] = operands.f16_result_cycles if accumulator == "f16" else operands.result_cycles
         fields["writes_after"] = op.issue_interval_cycles + late
-    if accumulator == "f16" and operands.f16_free_cycles:
-        free = range(operands.f16_free_cycles, op.issue_interval_cycles, operands.f16_free_cycles)
-        fields["free_cycles"] = tuple(free)
+    if accumulator == "f16" and operands.f16_free_cycles < op.issue_interval_cycles:
+        fields["free_every"] = operands.f16_free_cycles
     return fields
 
 

@@ -1,4 +1,4 @@
-"""What the products of a warpgroup (HGMMA, IGMMA, QGMMA) ask of the tensor core and of shared memory."""
+"""Finds what the products of a warpgroup (HGMMA, IGMMA, QGMMA) ask of the tensor core and of shared memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.trace.model import Instruction
 
 _COLUMNS = 8
-"""Of the product that the architecture file has the timing of."""
+"""The columns of the product whose timing the architecture file has."""
 _LINES, _LINE_BYTES = 64, 32
-"""A has so many lines of K, each of so many bytes, whatever the type; B as many as the product has columns."""
+"""A has so many lines of K, each of so many bytes, whatever the type. B has as many lines as the product has columns.
+"""
 
 
 def wavefronts(instruction: Instruction, arch: Architecture) -> int:
@@ -31,7 +32,7 @@ def a_is_shared(instruction: Instruction) -> bool:
 
 
 def product(instruction: Instruction, timing: TensorOperation, arch: Architecture) -> dict[str, Any]:
-    """Fields of its Op: how long the tensor cores take it, and when it is done."""
+    """The fields of its Op: how long it keeps the tensor cores, and when it is done."""
     if instruction.operands[:3] == NO_PRODUCT:
         return {"latency_cycles": 0, "product_cycles": 0, "commits": True}
     core, in_shared = arch.tensor_core.warpgroup, a_is_shared(instruction)

@@ -1,7 +1,7 @@
-"""Thread instructions: how many threads executed each instruction of a trace, all its executions together.
+"""Thread instructions: how many threads executed each instruction of a trace, in all its executions together.
 
-A trace tells where it was not every thread of the warps that did (`Instruction.threads`); a guard that is off does not
-take a thread out, as the profiler's counter has it.
+A trace says where fewer than all threads of the warps did (`Instruction.threads`). A guard that is off does not remove
+a thread, as in the profiler's counter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The units behind the pipes of a sub-core: lowering names them, once, for all that follows."""
+"""The units behind the pipes of a sub-core; lowering names them once for the engine and the views."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ MIO_PIPE = "mio"
 """The pipe of instructions that go through the sub-core's queue to the load/store unit; always pipe 0."""
 BARRIER_PIPE = "barrier"
 TENSOR_PIPE = "tensor"
-"""Operations on it are told apart by what they accumulate: the pipes tensor/f32, tensor/f16, tensor/fma and so on."""
+"""Operations on this pipe differ by their accumulator: the pipes are tensor/f32, tensor/f16, tensor/fma and so on."""
 SCALAR = f"{TENSOR_PIPE}/fma"
 
 
-class Unit(Enum):
-    """What takes the instructions of a pipe."""
+class Destination(Enum):
+    """The unit that takes the instructions of a pipe."""
 
     LOAD_STORE = "load/store"
     BARRIER = "barrier"

@@ -21,7 +21,8 @@ from gpuemu.banks.wavefronts import MATRIX_ROWS, BankGeometry
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.program.generic import as_shared
-from gpuemu.program.program import Op, Program
+from gpuemu.program.op import Op
+from gpuemu.program.program import Program
 from gpuemu.trace.model import SHARED, Trace
 
 _MOSTLY = 0.75

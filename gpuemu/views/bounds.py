@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
-from gpuemu.program.program import Op, Program
-from gpuemu.program.units import Unit, is_of_sm, parts_of
+from gpuemu.program.op import Op
+from gpuemu.program.program import Program
+from gpuemu.program.units import Destination, is_of_sm, parts_of
 from gpuemu.views import resources
 from gpuemu.views.latency import alone
 
@@ -152,7 +153,7 @@ def _data_stage(program: Program, log: Log, arch: Architecture) -> dict[str, flo
 
 def _divergence(program: Program, pipe: NDArray[np.int64], arch: Architecture) -> int:
     """The cycles of the address divergence unit, which accepts a request no faster than the load/store unit."""
-    own = [number for number, unit in enumerate(program.units) if unit is Unit.ADDRESS_DIVERGENCE]
+    own = [number for number, unit in enumerate(program.units) if unit is Destination.ADDRESS_DIVERGENCE]
     each = max(arch.address_divergence.interval_cycles, arch.mio.request_interval_cycles)
     return int(np.isin(pipe, own).sum()) * each
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import Op, Program
+from gpuemu.program.op import Op
+from gpuemu.program.program import Program
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Trace
 

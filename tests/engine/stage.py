@@ -8,7 +8,7 @@ from probes import builder, emit
 
 from gpuemu.arch import Architecture
 from gpuemu.engine.allocate import allocate
-from gpuemu.engine.code import AccessRecord, Op
+from gpuemu.engine.code import AccessRecord, OpRecord
 from gpuemu.engine.records import objects
 from gpuemu.engine.state import Flight, Warp
 from gpuemu.engine.units import window
@@ -38,8 +38,8 @@ class DataStage:
 
     def comes(self, slot: int, there: int, cycles: int, write: bool, load: bool = False, kind: int = SHARED) -> int:
         """A request comes; returns its number. `load`: of shared memory, which may lose wavefronts."""
-        (flight,), (access,), (op,) = objects(Flight, 1), objects(AccessRecord, 1), objects(Op, 1)
-        op.kind, op.is_store, op.is_load, op.late_behind_barrier = kind, int(write), int(load), int(load)
+        (flight,), (access,), (op,) = objects(Flight, 1), objects(AccessRecord, 1), objects(OpRecord, 1)
+        vars(op).update(kind=kind, is_store=int(write), is_load=int(load), late_behind_barrier=int(load))
         flight.warp, flight.core, flight.there = slot, slot % 4, there
         flight.op = flight.access = len(self._state.flights)
         access.data_stage_cycles, access.takes_place = cycles, 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_shipped_architectures_are_not_refused():
 def test_values_whose_effect_would_come_before_its_cause_are_refused_by_name(values, named):
     with pytest.raises(GpuemuError, match=f"sm_90: {named}"):
         gpuemu.run("v5_swizzle", machine("sm_90", **values))
+
+
+def test_the_values_of_the_engine_are_the_whole_numbers_of_the_architecture_file():
+    location = Path(__file__).resolve().parents[2] / "tools" / "write_schemas.py"
+    specification = importlib.util.spec_from_file_location("write_schemas", location)
+    tool = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(tool)
+    assert tool.VALUES.read_text(encoding="utf-8") == tool.values_text(), "write it with: python tools/write_schemas.py"
 
 
 def test_a_load_store_unit_that_runs_ahead_is_one_whose_sources_are_released_before_they_leave_the_queue():

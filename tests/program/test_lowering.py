@@ -12,7 +12,7 @@ import gpuemu
 from gpuemu import GpuemuError, load_trace
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.lowering import lower
-from gpuemu.program.units import Unit
+from gpuemu.program.units import Destination
 from gpuemu.trace.listing import parse_control
 
 
@@ -195,27 +195,28 @@ def test_an_instruction_is_lowered_once_and_an_access_once_for_each_pattern():
 
 def test_a_control_word_is_read_into_its_parts():
     (op, _) = lower(run_trace(["LDS R4, [R0] | B03 R1 W2 S7 Y", "EXIT | S5"]), machine()).ops
-    assert (op.waits, op.read_counter, op.write_counter, op.stall_cycles, op.yields) == ((0, 3), 1, 2, 7, True)
+    assert (op.wait_mask, op.read_counter, op.write_counter, op.stall_cycles, op.yields) == (0b1001, 1, 2, 7, True)
     assert (op.reads, op.writes) == ((), ())
 
 
 def test_a_barrier_is_read_by_position():
     ops = lower(run_trace(["BAR.SYNC.DEFER_BLOCKING 0x0", "BAR.ARV 0x3, 0x80", "BAR.SYNC 0x2", "EXIT"]), machine()).ops
-    assert [(o.barrier_id, o.threads, o.arrives_only) for o in ops[:3]] == [
-        (0, None, False),
-        (3, 128, True),
-        (2, None, False),
+    assert [(o.barrier_id, o.barrier_warps, o.arrives_only) for o in ops[:3]] == [
+        (0, 0, False),
+        (3, 4, True),
+        (2, 0, False),
     ]
 
 
 @pytest.mark.parametrize(
-    ("line", "waits", "keep"),
-    [("DEPBAR.LE SB0, 0x1", (0,), 1), ("DEPBAR.LE SB3, 0x0", (3,), 0), ("DEPBAR.LE SB0, 0x2, {4,3}", (4, 3, 0), 2),
-     ("DEPBAR {5,1}", (5, 1), 0)],
+    ("line", "mask", "awaits", "keep", "counter"),
+    [("DEPBAR.LE SB0, 0x1", 0, 1, 1, 0), ("DEPBAR.LE SB3, 0x0", 0b1000, 1, 0, -1),
+     ("DEPBAR.LE SB0, 0x2, {4,3}", 0b11000, 3, 2, 0), ("DEPBAR {5,1}", 0b100010, 2, 0, -1)],
 )  # fmt: skip
-def test_a_counting_wait_is_read(line, waits, keep):
+def test_a_counting_wait_is_read(line, mask, awaits, keep, counter):
     (op, _) = lower(run_trace([f"{line} | S1", "EXIT | S5"]), machine()).ops
-    assert (op.kind, op.waits, op.keep) == (Kind.COUNTER_WAIT, waits, keep)
+    assert op.kind is Kind.COUNTER_WAIT
+    assert (op.wait_mask, op.awaits, op.keep, op.keep_counter) == (mask, awaits, keep, counter)
 
 
 def test_each_global_access_has_its_lines_and_sectors():
@@ -251,7 +252,7 @@ def test_a_pipe_is_the_tensor_cores_if_lowering_says_so_and_not_by_how_its_name_
         emit(trace, f"{line} | S4")
     program = lower(trace.build(), arch)
     assert [program.units[op.pipe] for op in program.ops[:4]] == [
-        Unit.ARITHMETIC, Unit.TENSOR, Unit.SPECIAL_FUNCTION, Unit.ADDRESS_DIVERGENCE,
+        Destination.ARITHMETIC, Destination.TENSOR, Destination.SPECIAL_FUNCTION, Destination.ADDRESS_DIVERGENCE,
     ]  # fmt: skip
     assert not program.ops[0].turnaround
     assert len(program.ops[1].turnaround) == 1
@@ -386,19 +387,19 @@ def test_a_number_that_an_instruction_has_no_room_for_is_refused(text, control):
 
 
 @pytest.mark.parametrize(
-    ("text", "control", "waits", "keep"),
+    ("text", "control", "mask", "awaits", "keep"),
     [
-        ("DEPBAR {5,5,5}", "B------:R-:W-:-:S02", (5,), 0),
-        ("DEPBAR {5,3}", "B-----5:R-:W-:-:S02", (5, 3), 0),
-        ("DEPBAR.LE SB5, 0x0, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3), 0),
-        ("DEPBAR.LE SB5, 0x2, {4,3}", "B----45:R-:W-:-:S02", (4, 5, 3, 5), 2),
-        ("DEPBAR.LE SB0, 0x1", "B0-----:R-:W-:-:S02", (0, 0), 1),
+        ("DEPBAR {5,5,5}", "B------:R-:W-:-:S02", 0b100000, 1, 0),
+        ("DEPBAR {5,3}", "B-----5:R-:W-:-:S02", 0b101000, 2, 0),
+        ("DEPBAR.LE SB5, 0x0, {4,3}", "B----45:R-:W-:-:S02", 0b111000, 3, 0),
+        ("DEPBAR.LE SB5, 0x2, {4,3}", "B----45:R-:W-:-:S02", 0b111000, 4, 2),
+        ("DEPBAR.LE SB0, 0x1", "B0-----:R-:W-:-:S02", 0b1, 2, 1),
     ],
 )
-def test_a_counter_that_is_named_twice_is_waited_for_once(text, control, waits, keep):
+def test_a_counter_that_is_named_twice_is_waited_for_once(text, control, mask, awaits, keep):
     trace = gpuemu.TraceBuilder("k", arch="sm_90")
     for line in (text, "EXIT"):
         trace.emit(line, control=control)
     op = lower(trace.build(), machine()).ops[0]
-    assert (op.waits, op.keep) == (waits, keep)
+    assert (op.wait_mask, op.awaits, op.keep, op.keep_counter) == (mask, awaits, keep, int(text[12]) if keep else -1)
     assert gpuemu.run(trace.build(), machine(), engine="simpy").cycles > 0

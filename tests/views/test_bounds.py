@@ -7,7 +7,7 @@ from engine.probes import builder, emit, kernels, machine, machines, run
 from hypothesis import HealthCheck, given, settings
 
 import gpuemu
-from gpuemu.program.units import Unit
+from gpuemu.program.units import Destination
 
 NEXT = "FFMA R1, R0, R0, R0 | S1"
 
@@ -23,7 +23,7 @@ def tightest(result: gpuemu.Result) -> tuple[str, int]:
 def over(result: gpuemu.Result) -> int:
     """When the pipes accept again and every access is done; warps end before that."""
     program = result.program
-    queued = [op for op in program.ops if program.units[op.pipe] is Unit.SPECIAL_FUNCTION]
+    queued = [op for op in program.ops if program.units[op.pipe] is Destination.SPECIAL_FUNCTION]
     # What is issued last to the special-function unit waits in its queue for those before it.
     waits = [max(result.arch.special_function.queue_latency_cycles, op.issue_interval_cycles) for op in queued]
     longest = max(op.issue_interval_cycles for op in program.ops) + max(waits, default=0)

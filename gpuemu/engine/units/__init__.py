@@ -1,6 +1,6 @@
-"""The units of the SM, one file each: plain functions over the records of `engine.state` and their own.
+"""One file for each unit of the SM: plain functions over the records of `engine.state` and their own.
 
-The same text runs on Python objects and, compiled, on NumPy's structured columns. So a unit has module-level functions
-of integers and records alone: no dict, set, closure, method, exception, default or unbounded number. What sets its
-records up (`Record.begin`) runs in Python only.
+The same text runs on Python objects and, compiled, on NumPy's structured columns. A unit therefore has module-level
+functions of integers and records alone: no dict, set, closure, method, exception, default or unbounded number. The code
+that initializes its records (`Record.begin`) runs in Python only.
 """

@@ -1,9 +1,9 @@
-"""The barrier unit: joins the warps of a CTA, one unit for all CTAs of the SM.
+"""The barrier unit joins the warps of a CTA. One unit serves all CTAs of the SM.
 
-It takes the arrivals of a cycle, the oldest warp's first, each in `barrier.arrival_interval_cycles`, and releases all
-`barrier.latency_cycles` after the last. A barrier of a single warp keeps it `barrier.single_warp_cycles`. One without
-a thread count waits for every warp of the CTA that has not ended. A cluster's stops a warp at once. An opening is a
-fence at the data stage (`window.py`).
+The unit takes the arrivals of a cycle one by one, the oldest warp's first, each in `barrier.arrival_interval_cycles`.
+The unit releases all warps `barrier.latency_cycles` after the last arrival. A barrier of a single warp keeps the unit
+for `barrier.single_warp_cycles`. A barrier without a thread count waits for every warp of the CTA that has not ended. A
+cluster's barrier stops a warp at once. An opening is a fence at the data stage (`window.py`).
 """
 
 from __future__ import annotations
@@ -19,37 +19,39 @@ from gpuemu.isa.kind import Kind
 from gpuemu.isa.opcodes import CLUSTER_BARRIER
 
 IDS = CLUSTER_BARRIER + 1
-"""Barriers of a CTA, the cluster's behind them."""
+"""The number of barriers of a CTA, with the cluster's as the last."""
 
 
 class Gathering(Record):
-    """Arrivals at one barrier of the CTA in one slot since it opened last; `expected` warps, 0: all that live."""
+    """Arrivals at one barrier of the CTA in one slot since its last opening. It expects `expected` warps; 0 means all
+    live ones.
+    """
 
     expected: int
     arrivals: int
     taken_at: int
 
 
-class Barrier(Record):
-    """The unit: warps whose arrival it has still to take, and when it can take the next."""
+class BarrierUnit(Record):
+    """The unit: the warps whose arrival it has still to take, and the cycle in which it can take the next."""
 
     arrivals: int
     free_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nobody has come."""
+        """No warp has arrived."""
         self.arrivals = m.room.ring("arrivals at barriers in a cycle", m.spec.sm_sub_cores + 1)
 
 
 class AtBarrier(Record):
-    """Which barrier a warp waits at, -1: none; the op that said so."""
+    """The barrier that a warp waits at, or -1, and the op with which it arrived."""
 
     id: int
     op: int
 
 
 def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A warp has come to a barrier."""
+    """A warp issues a barrier instruction."""
     state.at_barrier[w].op = o
     push(state, state.barrier[0].arrivals, w)
     wake(state, state.phase[0].barrier, now)
@@ -59,7 +61,7 @@ def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
 
 
 def tick_barrier(state: State, now: int) -> int:
-    """Take what has arrived in this cycle, and open what is complete."""
+    """Take the arrivals of this cycle, and open the barriers that are complete."""
     arrived = state.barrier[0].arrivals
     while length(state, arrived) > 0:
         first = 0
@@ -79,9 +81,9 @@ def tick_barrier(state: State, now: int) -> int:
 
 
 def _arrive(state: State, w: int, now: int) -> None:
-    """A warp has issued a barrier instruction in this cycle."""
+    """Count the arrival of a warp that has issued a barrier instruction in this cycle."""
     spec = state.spec[0]
-    unit: Barrier = state.barrier[0]
+    unit: BarrierUnit = state.barrier[0]
     at: AtBarrier = state.at_barrier[w]
     op, cta = state.ops[at.op], state.ctas[state.warps[w].cta]
     gathering = state.gatherings[cta.slot * IDS + op.barrier_id]
@@ -125,7 +127,7 @@ BARRIER = Unit(
     "barrier",
     tick_barrier,
     records={
-        "barrier": Kept(Barrier),
+        "barrier": Kept(BarrierUnit),
         "at_barrier": Kept(AtBarrier, each_warp),
         "gatherings": Kept(Gathering, lambda m: m.program.resident_ctas * IDS),
     },

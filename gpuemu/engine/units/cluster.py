@@ -1,10 +1,10 @@
-"""Clusters: accesses to the shared memory of other CTAs, which lie on SMs of the same GPC.
+"""Clusters: accesses to the shared memory of other CTAs, which run on SMs of the same GPC.
 
-All go one behind another on the SM's way to the others, which a load of 128 bytes keeps for `cluster.load_line_cycles`,
-a store for `cluster.store_line_cycles`, as if lanes had words that lie together. A load or an atomic is there
-`cluster.latency_cycles` behind its turn; an arrival at another CTA's mbarrier, with what st.async brings,
-`cluster.arrive_cycles`; a store leaves as one to global memory does. The SMs of the others are not emulated: what their
-CTAs bring to mbarriers comes when the same operation of this one does (`program.events`).
+All accesses leave one after another on the SM's way to the other SMs. A load of 128 bytes keeps the way for
+`cluster.load_line_cycles`, a store for `cluster.store_line_cycles`, as if the words of its lanes were contiguous. A
+load or an atomic completes `cluster.latency_cycles` after its turn. An arrival at another CTA's mbarrier, also that of
+st.async, takes `cluster.arrive_cycles`. A store leaves as a store to global memory does. gpuemu does not emulate the
+other SMs: their CTAs reach an mbarrier when this CTA executes the same operation (`program.events`).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _LINES = {"64": 2, "128": 4}
 
 
 class WayOut(Record):
-    """Until when the way to the other SMs is taken."""
+    """The cycle until which the way to the other SMs is taken."""
 
     free_at: int
 
 
 class ClusterOp(Record):
-    """Lines of 128 bytes that an access of all lanes has; whether it stores."""
+    """The lines of 128 bytes that an access of all lanes has, and whether it stores."""
 
     lines: int
     stores: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """By its opcode."""
+        """Initialize from the opcode."""
         opcode = parse_opcode(m.program.code[m.program.ops[number].index].opcode)
         self.lines = max((_LINES.get(name, 1) for name in opcode.modifiers), default=1)
         self.stores = int(opcode.mnemonic in ("ST", "ST_CLUSTER", "STAS"))
 
 
 def take_cluster(state: State, c: int, w: int, o: int, now: int) -> None:
-    """An access issues."""
+    """A warp issues an access."""
     spec, way, op = state.spec[0], state.way_out[0], state.cluster_op[o]
     f = new_flight(state, c, w, o, now)
     turn = max(now, way.free_at)

@@ -1,10 +1,11 @@
-"""The caches of code: the SM's own (`code.icc`) and the one behind it (`code.gcc`, "L1.5"), then L2 and memory.
+"""The caches of code: the SM's own (`code.icc`) and the next level (`code.gcc`, "L1.5"), then L2 and memory.
 
-A warp that comes to a line of code asks for it, and for the next, whatever it does there. The next comes `line_cycles`
-behind it, by where it lies; one that nobody asked for before, as a branch may find it, has the whole `latency_cycles`.
-Both caches have sets of `ways` lines and evict the least recently used. A launch puts the first
-`code.gcc.preloaded_bytes` of its code into the second; warm, it finds in both what the launch before it left there,
-which is a launch of the same code. So code of up to 32 KiB costs nothing in loops and in warm launches.
+A warp that reaches a line of code requests it and the next line, whatever it executes there. The next line arrives
+`line_cycles` later; the value depends on the level that has it. A line that nobody has requested before, such as a
+branch target, takes the whole `latency_cycles`. Both caches have sets of `ways` lines and evict the least recently used
+line. A launch puts the first `code.gcc.preloaded_bytes` of its code into the second cache. A warm launch finds in both
+caches the lines that the previous launch of the same code left. Code of up to 32 KiB therefore costs nothing in loops
+and in warm launches.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from gpuemu.engine.unit import Kept, Unit
 
 
 class Code(Record):
-    """Both caches of code, by set and way; when each of the `lines` is there, -1: nobody has asked.
+    """Both caches of code by set and way, and the cycle in which each of the `lines` arrives, -1 if nobody has
+    requested it.
 
-    `waits`: whether a warp may have to, which it does not where all lines have been in the SM's cache.
+    `waits`: whether a warp may have to wait. It never waits if all lines have been in the SM's cache.
     """
 
     lines: int
@@ -29,7 +31,7 @@ class Code(Record):
     gcc_sets: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Lines of code are counted from 0, and so are the sets: those behind the last line stay empty."""
+        """Lines of code and sets count from 0, so the sets after the last line stay empty."""
         s = m.spec
         self.lines = 1 + max(op.code_line for op in m.program.ops)
         icc, gcc = s.code_icc_capacity_bytes // s.code_icc_ways, s.code_gcc_capacity_bytes // s.code_gcc_ways
@@ -43,7 +45,7 @@ class Code(Record):
 
 
 def remember(state: State) -> None:
-    """What a launch finds in the caches of code."""
+    """Put into the caches the code that a launch finds there."""
     spec = state.spec[0]
     code: Code = state.code[0]
     if spec.cold_code == 0:
@@ -60,7 +62,7 @@ def remember(state: State) -> None:
 
 
 def line_there(state: State, line: int, now: int) -> int:
-    """When a line is there that a warp comes to `now`; the next one is asked for, too."""
+    """The cycle in which a line arrives that a warp reaches `now`. The warp also requests the next line."""
     there = max(now, _asked(state, line, now, 0))
     if line + 1 < state.code[0].lines:
         _asked(state, line + 1, there, 1)
@@ -68,7 +70,7 @@ def line_there(state: State, line: int, now: int) -> int:
 
 
 def _asked(state: State, line: int, now: int, behind: int) -> int:
-    """When a line is there that is asked for `now`, `behind` the one before it or alone."""
+    """The cycle in which a line arrives that is requested `now`, either alone or `behind` the line before it."""
     spec = state.spec[0]
     code: Code = state.code[0]
     there: list[int] = state.code_there
@@ -86,7 +88,7 @@ def _asked(state: State, line: int, now: int, behind: int) -> int:
 
 
 def _use(state: State, at: int, sets: int, ways: int, line: int) -> int:
-    """Whether a cache has a line, which is the last used of its set from now on."""
+    """Whether a cache has a line. The line is the most recently used of its set afterwards."""
     ways_of: list[int] = state.code_ways
     last = first = at + line % sets * ways
     while last < first + ways - 1 and ways_of[last] != line:

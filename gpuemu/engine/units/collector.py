@@ -1,20 +1,20 @@
-"""The latches of a sub-core's operands, and when the ports of the register file fill them.
+"""The operand latches of a sub-core, and the cycles in which the ports of the register file fill them.
 
-Registers lie in banks (`register_file.banks`), each with one port for one 32-lane register a cycle. An operand goes
-into the latch of its slot and bank and stays there until its instruction has all of them and leaves; the next for that
-latch is read from the cycle behind on. Of a slot's operands, whatever their banks, one may be read before the last, not
-before the two last. A register that a reuse flag kept is not read and has its latch for as long. The upper half of an
-operand (of IMAD.WIDE) is read when the instruction might leave, or later, and is in time until the next cycle if that
-is late anyway. What comes over the forwarding path takes its bank's port, too, when the instruction might leave. What
-memory and special-function instructions send, and the fragments of an mma (`tensor_core.operands`), is read in cycles
-of its own.
+Registers lie in banks (`register_file.banks`), each with one port for one 32-lane register per cycle. An operand goes
+into the latch of its slot and bank. It stays there until its instruction has all operands and leaves; the port reads
+the next operand for that latch from the following cycle on. One operand of a slot, in any bank, may be read before the
+last operand, but not before the last two. A register that a reuse flag kept is not read and holds its latch for as
+long. The port reads the upper half of an operand (of IMAD.WIDE) when the instruction might leave or later. That read is
+in time until the next cycle if the instruction is late anyway. An operand from the forwarding path also takes its
+bank's port when the instruction might leave. Registers of memory and special-function instructions, and the fragments
+of an mma (`tensor_core.operands`), are read in cycles of their own.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State, Warp
@@ -29,15 +29,16 @@ Slots = Annotated[list[int], SLOTS]
 Many = Annotated[list[int], 32]
 Waiting = Annotated[list[int], 8]
 BANK, UPPER, SLOTS_OF, FRESH, FETCH = range(5)
-"""Of a register to read: its bank, whether it is the upper half, a bit for each slot, its place among those that may
-be on the forwarding path or -1; and how many numbers that is."""
+"""The numbers of a register to read: its bank, whether it is the upper half, a bit for each slot, and its place among
+the registers that may be on the forwarding path, or -1. FETCH is how many numbers that is.
+"""
 
 
 class Collector(Record):
-    """Of a sub-core the latches by bank and slot, and the reads of each bank's port.
+    """The latches of a sub-core by bank and slot, and the reads of each bank's port.
 
-    `reader`: the warp that filled latches last, with so many instructions (`latched`). Cycles in which ports read stand
-    in rings by cycle and bank: `taken_at` those of operands, `mma_reads_at` those of fragments.
+    `reader` is the warp that filled latches last, with so many instructions (`latched`). Rings by cycle and bank hold
+    the cycles in which ports read: `taken_at` for operands, `mma_reads_at` for fragments.
     """
 
     reader: int
@@ -60,7 +61,7 @@ class Collector(Record):
     read_mask: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has been read."""
+        """No operand has been read."""
         self.reader, self.read_mask = -1, m.reach.reads - 1
         for slot in range(SLOTS):
             self.slot_last[slot] = self.slot_before[slot] = -1
@@ -69,10 +70,10 @@ class Collector(Record):
         )
 
 
-def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, least: int, fresh_from: int) -> int:
-    """Read an instruction's operands from `first` on; what was issued from `fresh_from` on comes when it might leave.
+def collect(state: State, c: int, warp: Warp, op: OpRecord, keeps: int, first: int, least: int, fresh_from: int) -> int:
+    """Read an instruction's operands from `first` on; results issued from `fresh_from` on come when it might leave.
 
-    Returns when it leaves with them, `least` at the earliest.
+    Returns the cycle in which the instruction leaves with its operands, at least `least`.
     """
     program = state.program
     collector: Collector = state.collectors[c]
@@ -108,7 +109,7 @@ def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, le
             while _busy(state, c, bank, cycle):
                 cycle += 1
             best = -1
-            for i in range(waiting):  # of several that may be read the first operand is
+            for i in range(waiting):  # the first operand that may be read is read
                 if collector.waiting_at[i] > cycle:
                     continue
                 if best < 0 or _lower(collector.waiting_slots[i], collector.waiting_slots[best]):
@@ -146,15 +147,15 @@ def collect(state: State, c: int, warp: Warp, op: Op, keeps: int, first: int, le
 
 
 def stay(collector: Collector, until: int) -> None:
-    """The last instruction has its latches until the end of a cycle."""
+    """The last instruction keeps its latches until the end of a cycle."""
     for i in range(collector.held):
         collector.latch_free_at[collector.held_latches[i]] = until + 1
 
 
 def reserve(state: State, c: int, at: int, count: int, start: int) -> int:
-    """An mma reads its fragments from `start` on, what others have left to read later; returns the last of that.
+    """An mma reads its fragments from `start` on and delays other reads; returns the last cycle of those reads.
 
-    The fragments: from `at` on pairs of a bank and a cycle behind the start.
+    The fragments are pairs from `at` on: a bank, and a cycle counted from the start.
     """
     port_reads = state.port_reads
     collector: Collector = state.collectors[c]
@@ -208,7 +209,7 @@ def _note(collector: Collector, slot: int, cycle: int) -> None:
 
 
 def _port(collector: Collector, at: int, bank: int, cycle: int) -> int:
-    """Where it stands whether the port of a bank reads in a cycle."""
+    """The place of the note whether the port of a bank reads in a cycle."""
     return at + bank * (collector.read_mask + 1) + (cycle & collector.read_mask)
 
 
@@ -217,7 +218,9 @@ def _reads(state: State, collector: Collector, at: int, bank: int, cycle: int) -
 
 
 def _busy(state: State, c: int, bank: int, cycle: int) -> int:
-    """Whether a port reads; the ports send a register in the cycle behind that in which the sender counts it."""
+    """Whether a port reads in a cycle. The ports send a register one cycle after the cycle in which the sender counts
+    it.
+    """
     collector: Collector = state.collectors[c]
     products = state.products[c]
     if products_at_registers(products, cycle + bank * products.busy):

@@ -1,7 +1,8 @@
-"""The SM's two constant caches, empty when its first CTA begins: one for LDC, one for operands of all others.
+"""The SM's two constant caches, empty when its first CTA begins: one for LDC, one for operands of all other
+instructions.
 
-A line comes a fixed time behind the first that asks for it, whoever that is; the others wait for the same line:
-`launch.constant_load_miss_cycles` for LDC, `launch.constant_operand_miss_cycles` before an operand or ULDC issues.
+A line arrives a fixed time after the first request for it, and every warp waits for that same line. The time is
+`launch.constant_load_miss_cycles` for LDC, and `launch.constant_operand_miss_cycles` before an operand or a ULDC.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ LDC, OPERAND, CACHES = 0, 1, 2
 
 
 class Constants(Record):
-    """How many `lines` there are; since when each cache has each is in `constant_there`, -1: nobody has asked."""
+    """The number of `lines`. `constant_there` has the cycle in which each cache gets each line, -1 if nobody has
+    requested it.
+    """
 
     lines: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """They are empty."""
+        """Both caches are empty."""
         self.lines = 1 + max(max(op.constant_line, op.loaded_line) for op in m.program.ops)
         m.room.numbers("constant_there", self.lines * CACHES, -1)
 
 
 def constant_there(state: State, line: int, cache: int, now: int) -> int:
-    """When a line is there that is wanted `now`."""
+    """The cycle in which a line arrives that a warp needs `now`."""
     there: list[int] = state.constant_there
     at = CACHES * line + cache
     if there[at] < 0:

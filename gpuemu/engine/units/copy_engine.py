@@ -1,15 +1,18 @@
-"""The copy engine (TMA): blocks between global and shared memory, each asked for by one instruction.
+"""The copy engine (TMA): it copies blocks between global and shared memory, each for one instruction.
 
-A copy has its turn `copy_engine.latency_cycles` behind its issue, behind all that came before. One by a tensor map
-waits until the map is there, `copy_engine.map_cycles` behind the first that asks for it. A load takes the engine for
-the lines of global memory that it touches, each for `copy_engine.line_cycles`, all for their sectors at
-`copy_engine.load_bytes_per_cycle`, and is in shared memory `copy_engine.load_latency_cycles` behind the last, and
-behind the moment at which the SM's shares of L2 and DRAM have given them; its mbarrier hears of it then. Beside other
-SMs L2 lacks every so many-th block, which comes as much later as a load from DRAM does. A prefetch into L2 takes the
-engine for its lines alone. A store takes it at the pace of the path from the SM, on which a sector written in part is
-followed by its mask and each line of a reduction by `copy_engine.reduction_sectors`, and has been read
-`copy_engine.store_latency_cycles` behind its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
-all have been read. Of prefetches, and where no lane takes part, registers are released after
+A copy has its turn `copy_engine.latency_cycles` after its issue and after all earlier copies. A copy by a tensor map
+also waits for the map, which arrives `copy_engine.map_cycles` after the first request for it.
+
+A load takes the engine for its lines of global memory, each for `copy_engine.line_cycles`, and for its sectors at
+`copy_engine.load_bytes_per_cycle`. Its data are in shared memory `copy_engine.load_latency_cycles` after the last of
+them, and after the SM's shares of L2 and DRAM have delivered them. Its mbarrier is notified then. With other SMs
+active, L2 lacks one block of so many, which arrives later by the latency of DRAM. A prefetch into L2 takes the engine
+for its lines alone.
+
+A store takes the engine at the pace of the path from the SM. On that path a mask follows each sector written in part,
+and `copy_engine.reduction_sectors` follow each line of a reduction. Its data have been read
+`copy_engine.store_latency_cycles` after its end. UTMACMDFLUSH ends a group of a warp's stores: the counter falls when
+the engine has read all of them. Prefetches, and copies in which no lane takes part, release their registers after
 `copy_engine.idle_release_cycles`.
 """
 
@@ -41,26 +44,26 @@ _WHAT = {
 
 
 class CopyEngine(Record):
-    """Until when it is at work, in parts of a cycle; `maps_there`: when each tensor map is, or -1.
+    """The time until which the engine works, in parts of a cycle. `maps_there`: the arrival of each tensor map, or -1.
 
-    `absent`: the part of a block that L2 has lacked since the last that it did.
+    `absent`: the part of a block that has accumulated since L2 last lacked a block.
     """
 
     free_at: int
     absent: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """It has no map."""
+        """The engine has no map."""
         m.room.numbers("maps_there", max(1, m.program.events.maps if m.program.events else 0), -1)
 
 
 class CopyOp(Record):
-    """What an instruction does."""
+    """The kind of an instruction for the copy engine."""
 
     what: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """By its opcode."""
+        """Initialize from the opcode."""
         instruction = m.program.code[m.program.ops[number].index]
         self.what = _WHAT.get(instruction.mnemonic, NOTHING)
         if instruction.mnemonic == "UBLKCP" and parse_opcode(instruction.opcode).modifiers[:1] == ("S",):
@@ -68,13 +71,13 @@ class CopyOp(Record):
 
 
 class Stores(Record):
-    """A warp's stores: when the last has been read."""
+    """A warp's stores: the cycle in which the last of them has been read."""
 
     read_at: int
 
 
 def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A copy issues, or what goes with copies."""
+    """A warp issues a copy, or an instruction that belongs to copies."""
     spec, engine, what = state.spec[0], state.copy_engine[0], state.copy_op[o].what
     f = new_flight(state, c, w, o, now)
     e = event_of(state, f)

@@ -1,8 +1,8 @@
-"""The path on which the data of stores follow their addresses, one for all sub-cores.
+"""The path on which the data of stores follow their addresses. All sub-cores share it.
 
-It takes `mio.data_registers_per_cycle`, and a register of one store every `mio.cycles_per_source_register`. The
-register that has waited longest goes first, of several the one of the store that could leave its queue first; stores
-that could leave in the same cycle take turns.
+The path takes `mio.data_registers_per_cycle`, and one register of a store every `mio.cycles_per_source_register`. The
+register that has waited longest goes first. Of several, the register of the store that could leave its queue first goes
+first. Stores that could leave in the same cycle take turns.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gpuemu.engine.units.rings import length, nth, pop, push
 
 
 class DataPath(Record):
-    """When a sub-core sent a register last."""
+    """The cycle in which a sub-core last sent a register."""
 
     sent_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """They begin in the order of their numbers."""
+        """The sub-cores begin in the order of their numbers."""
         self.sent_at = number - m.spec.sm_sub_cores
 
 
 def tick_data_path(state: State, now: int) -> int:
-    """Send the registers whose turn it is; all others that are due come a cycle later."""
+    """Send the registers whose turn it is. All other registers that are due come a cycle later."""
     spec = state.spec[0]
     path, cycle = state.load_store[0].data_path, early(state, now)
     for _ in range(spec.mio_data_registers_per_cycle):
@@ -56,7 +56,7 @@ def tick_data_path(state: State, now: int) -> int:
 
 
 def _goes_before(state: State, f: int, g: int) -> int:
-    """Whose register has waited longer, then who could leave its queue sooner."""
+    """Whether a register has waited longer than another, or could leave its queue sooner."""
     one, other = state.flights[f], state.flights[g]
     if one.due != other.due:
         return 1 if one.due < other.due else 0
@@ -64,7 +64,9 @@ def _goes_before(state: State, f: int, g: int) -> int:
 
 
 def _takes_turns(state: State, first: int, cycle: int) -> int:
-    """Of those that could leave their queue together with `first`, the one whose sub-core sent longest ago."""
+    """The store whose sub-core sent a register longest ago, among the stores that could leave their queues with
+    `first`.
+    """
     path = state.load_store[0].data_path
     best = -1
     for i in range(length(state, path)):

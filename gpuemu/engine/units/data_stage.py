@@ -1,29 +1,31 @@
-"""The data stage: banked shared memory behind its ports, and the paths from and to the sub-cores.
+"""The data stage: banked shared memory and its ports, and the paths from and to the sub-cores.
 
-A port (`shared_memory.ports`) passes one wavefront a cycle, a warp one every
-`shared_memory.cycles_per_wavefront_per_warp`: a port is that many slots, each serving one instruction at that pace.
-Accesses to global memory have a path of their own, and the wavefronts that their lanes' words would have in shared
-memory, or those of their lines' tags if they are more: tags lie in banks (`global_memory.l1.tag_bank_masks`), each of
-which finds one a cycle. So a warp that reads 128 bytes across two lines takes one, and one that reads a word of each of
-32 lines 8 if the words are in different banks, 32 if they are all in one. Loads look up the tags as they pass; a
-wavefront of a global store that leaves L1 holds them up for `global_memory.l1.store_cycles`. An S2R of a lane's number
-has the stage for itself for `mio.lane_register_cycles`: in the first the arbiter keeps others out, in the second a
-load's wavefront is lost and comes again.
+A port (`shared_memory.ports`) passes one wavefront per cycle, a warp one every
+`shared_memory.cycles_per_wavefront_per_warp`. A port therefore has that many slots, each of which serves one
+instruction at that pace.
 
-Asynchronous copies (LDGSTS) depend on shared and global addresses together (`gpuemu/banks/copies.py`). Through L1
-(`cp.async.ca`) their lines find their tags, one of each bank of tags at a time; what a tag wavefront found goes on in
-the groups of a store, and a lane waits for all earlier ones that read from, or write to, a bank of its own. So 16 bytes
-out of each of 32 rows take 32 wavefronts, however well they lie in shared memory. They hit L1 and fill it as loads do.
-Past L1 (`.cg`, BYPASS) they go in pieces, sectors of one line to one line, never take a port of the data stage, and
-invalidate what L1 has of what they read. Where a trace does not say what a copy reads, it reads without gaps from a
-line's begin on.
+Accesses to global memory have a path of their own. They take the wavefronts that their lanes' words would have in
+shared memory, or those of their lines' tags if that is more. Tags lie in banks (`global_memory.l1.tag_bank_masks`),
+each of which finds one tag per cycle. A warp that reads 128 bytes across two lines takes one wavefront. A warp that
+reads a word of each of 32 lines takes 8 if the tags lie in different banks, and 32 if they share one. Loads look up the
+tags as they pass. A wavefront of a global store that leaves L1 delays them by `global_memory.l1.store_cycles`. An S2R
+of a lane's number has the stage to itself for `mio.lane_register_cycles`: in the first cycle the arbiter keeps others
+out, in the second a load's wavefront is lost and repeated.
+
+Asynchronous copies (LDGSTS) depend on shared and global addresses together (`gpuemu/banks/copies.py`). Copies through
+L1 (`cp.async.ca`) look up the tags of their lines, at most one of each bank of tags at a time. The data that a tag
+wavefront found go on in the groups of a store. A lane waits for all earlier lanes that read from, or write to, one of
+its banks. Copies of 16 bytes from each of 32 rows therefore take 32 wavefronts, however well they lie in shared memory.
+Copies through L1 hit L1 and fill it as loads do. Copies past L1 (`.cg`, BYPASS) go in pieces, sectors of one line to
+one line. They never take a port of the data stage, and invalidate the sectors that L1 has of their sources. If a trace
+does not know a copy's source, the copy reads without gaps from the begin of a line.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
@@ -36,7 +38,7 @@ NO_LOAD = -1
 class DataStage(Record):
     """Slots of reads and writes, and paths by warp slot.
 
-    A request begins in the slot `chosen`, its last wavefront passes at `last`. The last that entered did so at
+    A request begins in the slot `chosen`, and its last wavefront passes at `last`. The last request entered at
     `entered_at`.
     """
 
@@ -65,17 +67,17 @@ class DataStage(Record):
         room.numbers("slot_loads", self.read_slots, NO_LOAD)
         self.read_paths_at, self.l1_paths_at = (room.numbers("paths", s.sm_max_warps) for _ in range(2))
         self.write_paths_at = room.numbers("paths", s.sm_max_warps) if s.separate else self.read_paths_at
-        # One has the stage to itself for its cycles; it is remembered for as long, and for what it comes early.
+        # An S2R is remembered for the cycles that it has the stage to itself, and for those by which it comes early.
         alone = 4 + s.mio_lane_register_early_cycles // s.mio_lane_register_cycles
         self.alone = room.ring("lane registers at the data stage", min(m.requests, alone) + 1)
         self.leaving = room.ring("lines of stores that leave L1", self.lines_leaving(m) + 1)
 
     @staticmethod
     def lines_leaving(m: Setup) -> int:
-        """How many lines of stores are known that have not left L1, or had not when the last request came.
+        """The number of lines of stores known at once that have not left L1, or had not when the last request came.
 
-        Of those that the pool lets in there are as many lines to a wavefront as there are banks of tags; as many may
-        have left, and what passed the ports since, in the cycles for which one that leaves keeps loads from the tags.
+        The pool limits the stores; each wavefront has as many lines as there are banks of tags. As many may have left,
+        besides those that passed the ports in the cycles for which a leaving line keeps loads from the tags.
         """
         s, cycles = m.spec, m.data_stage_cycles
         stores = np.array([op.is_plain_global_store for op in m.program.ops])[m.program.path[m.program.request_issue]]
@@ -89,14 +91,16 @@ class DataStage(Record):
 
 
 class Passing(Record):
-    """A request: when its first wavefront passes, or it is sent on; how many were `lost` while an S2R had the stage."""
+    """A request: when its first wavefront passes or it is sent on, and how many wavefronts it `lost` while an S2R had
+    the stage.
+    """
 
     start: int
     lost: int
 
 
 def find_slot(state: State, f: int, earliest: int) -> int:
-    """When a request can begin to pass, not before `earliest`; `data_stage[0].chosen` is in which slot then."""
+    """The cycle in which a request can begin to pass, at least `earliest`; `data_stage[0].chosen` is the slot then."""
     op = state.ops[state.flights[f].op]
     start = max(earliest, state.paths[_path(state, f, op)])
     if op.kind == LANE_REGISTER:
@@ -104,8 +108,8 @@ def find_slot(state: State, f: int, earliest: int) -> int:
     return _slot(state, op.is_store, start)
 
 
-def _path(state: State, f: int, op: Op) -> int:
-    """Where it is kept from when on the warp's path is free."""
+def _path(state: State, f: int, op: OpRecord) -> int:
+    """The place of the note when the warp's path is free."""
     stage: DataStage = state.data_stage[0]
     slot = state.warps[state.flights[f].warp].slot
     if op.kind == GLOBAL and op.is_copy == 0:
@@ -122,7 +126,7 @@ def _slot(state: State, write: int, start: int) -> int:
         slots_at, count, ports = stage.write_slots_at, stage.write_slots, spec.write_ports
     chosen = -1
     while chosen < 0:
-        # The slot that has been free for the shortest time leaves the others to requests that can start sooner.
+        # The slot that has been free for the shortest time: requests that can start sooner get the others.
         chosen_free_at, same, soonest = -1, 0, NEVER
         for i in range(count):
             free_at = slots[slots_at + i]
@@ -135,15 +139,15 @@ def _slot(state: State, write: int, start: int) -> int:
             start = soonest
         elif same >= ports:
             chosen = -1
-            start += 1  # others' wavefronts pass in this very cycle
+            start += 1  # other requests' wavefronts pass in this very cycle
     stage.chosen = slots_at + chosen
     return start
 
 
 def begin(state: State, f: int, start: int) -> int:
-    """A request begins in the slot that was found for `start`; returns when its first wavefront passes.
+    """A request begins in the slot that was found for `start`; returns the cycle of its first wavefront.
 
-    `data_stage[0].last` is when the last does.
+    `data_stage[0].last` is the cycle of its last wavefront.
     """
     spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
@@ -169,7 +173,7 @@ def begin(state: State, f: int, start: int) -> int:
 
 
 def store_leaves(state: State, cycle: int) -> None:
-    """A wavefront of a global store will leave L1 at `cycle`, behind those of the stores before."""
+    """A wavefront of a global store will leave L1 at `cycle`, after those of earlier stores."""
     stage: DataStage = state.data_stage[0]
     each = state.spec[0].global_memory_l1_store_cycles
     forget(state, stage.leaving, stage.entered_at - each)
@@ -177,7 +181,7 @@ def store_leaves(state: State, cycle: int) -> None:
 
 
 def _look_up(state: State, start: int, cycles: int) -> int:
-    """When the last of so many wavefronts has looked up its tags, between those that leave."""
+    """The cycle in which the last of `cycles` wavefronts has looked up its tags, between stores that leave L1."""
     spec = state.spec[0]
     stage: DataStage = state.data_stage[0]
     each, pace = spec.global_memory_l1_store_cycles, spec.shared_memory_cycles_per_wavefront_per_warp
@@ -193,7 +197,7 @@ def _look_up(state: State, start: int, cycles: int) -> int:
 
 
 def _past_lane_registers(state: State, start: int, load: int) -> int:
-    """When a request begins that would begin at `start`, where lane registers may be under way."""
+    """The cycle in which a request can begin that would begin at `start`, if S2Rs of lane numbers are under way."""
     spec = state.spec[0]
     stage: DataStage = state.data_stage[0]
     each = spec.mio_lane_register_cycles
@@ -210,7 +214,7 @@ def _past_lane_registers(state: State, start: int, load: int) -> int:
 
 
 def _lane_register_slot(state: State, start: int) -> int:
-    """When an S2R gets the data stage: behind others of its kind, when a slot is free."""
+    """The cycle in which an S2R gets the data stage: after others of its kind, when a slot is free."""
     spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
     if length(state, stage.alone) > 0:
@@ -227,9 +231,9 @@ def _lane_register_slot(state: State, start: int) -> int:
 
 
 def _begin_lane_register(state: State, f: int, start: int) -> int:
-    """The cycle at which an S2R has the data stage.
+    """The cycle in which an S2R has the data stage.
 
-    A load that passes in another slot is not told that its result comes later: that was settled with it.
+    A load that passes in another slot does not learn that its result comes later: that was settled when it began.
     """
     spec, slots = state.spec[0], state.slots
     stage: DataStage = state.data_stage[0]
@@ -238,7 +242,7 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
     for i in range(stage.read_slots):
         meets += 1 if i != chosen and _last_passes(slots[stage.slots_at + i], start, pace) == start else 0
     if meets > 0:
-        start += 1  # one of the others passes in this very cycle
+        start += 1  # another request's wavefront passes in this very cycle
     until = start + spec.mio_lane_register_cycles
     forget(state, stage.alone, start - spec.mio_lane_register_cycles - spec.mio_lane_register_early_cycles)
     push(state, stage.alone, start)
@@ -254,5 +258,5 @@ def _begin_lane_register(state: State, f: int, start: int) -> int:
 
 
 def _last_passes(free_at: int, cycle: int, pace: int) -> int:
-    """When a slot that is busy until `free_at` passes its last wavefront up to a cycle."""
+    """The cycle up to `cycle` in which a slot that is busy until `free_at` passes its last wavefront."""
     return free_at - pace * max(1, -((cycle - free_at) // pace))

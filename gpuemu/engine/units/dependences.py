@@ -1,18 +1,19 @@
-"""When a warp's next instruction may issue for the sake of its operands (`issue.dependences`).
+"""The cycle in which a warp's next instruction may issue, as far as its operands decide (`issue.dependences`).
 
-With control words the compiler's stall counts carry fixed-latency results and six counters per warp the others; nothing
-is checked. Right behind its predecessor an instruction does not see a load's counter fall in its first cycle, nor, for
-`issue.counter_seen_cycles`, that its predecessor raises one. What finds a result of the other of ALU and FMA pipe in
-the `register_file.across_pipes_cycles` in which it crosses waits for it. Without control words an instruction issues
-when the registers that it reads and writes are settled. Both say NEVER for what is not decided yet, and are told when
-it is (`result_at`, `sources_at`).
+With control words, the compiler's stall counts cover fixed-latency results, and six counters per warp cover all others.
+The engine checks nothing. An instruction right after its predecessor does not see a load's counter fall in its first
+cycle. For `issue.counter_seen_cycles` it also does not see that its predecessor raises a counter. A result that crosses
+between the ALU and FMA pipes takes `register_file.across_pipes_cycles` longer, and the instruction waits for it.
+
+Without control words an instruction issues when the registers that it reads and writes are settled. In both modes the
+answer is NEVER while something is undecided; `result_at` and `sources_at` report the decision.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
@@ -33,8 +34,8 @@ from gpuemu.program.stall_reasons import (
 
 FIELDS = 6
 RELEASE, WHY, READ, LAST_READER, WHY_READ, READERS = range(FIELDS)
-"""Of a register in the scoreboard: when it is written, and why one waits; when it has been read, by which issue last
-(of equals the first), and why one waits; by how many more it will be.
+"""The numbers of a register in the scoreboard: the cycle of its write and the reason to wait for it; the cycle of its
+last read, the issue of the last reader (the first of equals) and the reason to wait; and the readers still to come.
 """
 
 
@@ -42,9 +43,9 @@ Six = Annotated[list[int], 6]
 
 
 class Counters(Record):
-    """Of a warp by counter: when it falls as far as is known, how many raises are undecided, whether a load comes last,
-    why one waits; of its results the oldest and newest that may be outstanding, and how many are. Its registers in the
-    scoreboard.
+    """The dependence counters of a warp: the cycle in which each falls as far as is known, the number of undecided
+    raises, whether a load comes last, and the reason to wait. Also its oldest and newest results that may be
+    outstanding, and their number; and its registers in the scoreboard.
     """
 
     falls_at: Six
@@ -58,8 +59,8 @@ class Counters(Record):
 
 
 class Outcome(Record):
-    """When a flight's sources have been read and its result is seen, NEVER if nobody has decided; the warp's next with
-    the same counter.
+    """The cycles in which a flight's sources have been read and its result is visible, NEVER if undecided; and the
+    warp's next flight with the same counter.
     """
 
     sources_read_at: int
@@ -68,7 +69,7 @@ class Outcome(Record):
 
 
 class Scoreboard(Record):
-    """Whether control words carry the dependences; else room for the `registers` of each warp slot."""
+    """Whether control words carry the dependences; if not, room for the `registers` of each warp slot."""
 
     control_words: int
     registers: int
@@ -82,7 +83,7 @@ class Scoreboard(Record):
 
 
 def launched_registers(state: State, w: int) -> None:
-    """Nothing is awaited of a warp that has just got its slot."""
+    """A warp that has just got its slot waits for nothing."""
     scoreboard: Scoreboard = state.scoreboard[0]
     counters: Counters = state.counters[w]
     counters.registers_at = scoreboard.registers_at + state.warps[w].slot * scoreboard.registers * FIELDS
@@ -91,7 +92,7 @@ def launched_registers(state: State, w: int) -> None:
 
 
 def ready_at(state: State, w: int, earliest: int) -> int:
-    """When the warp's next instruction may issue, not before `earliest`; sets why it waits."""
+    """The cycle in which the warp's next instruction may issue, at least `earliest`; sets the reason why it waits."""
     warp = state.warps[w]
     warp.reason = warp.held_for
     if warp.sleeps_until > earliest:
@@ -104,7 +105,7 @@ def ready_at(state: State, w: int, earliest: int) -> int:
         if op.kind == PRODUCT_WAIT and groups.count > op.keep_groups:
             done_at = groups.ends[(groups.count - 1 - op.keep_groups) % 8]
             if done_at > earliest:
-                earliest, warp.reason = done_at, BARRIER  # what the profiler calls it (H100)
+                earliest, warp.reason = done_at, BARRIER  # the profiler's reason (H100)
         if earliest == NEVER:
             return NEVER
     if state.scoreboard[0].control_words:
@@ -113,19 +114,20 @@ def ready_at(state: State, w: int, earliest: int) -> int:
 
 
 def look_again(state: State, w: int, now: int) -> None:
-    """What the warp waits for may have moved."""
+    """Something that the warp waits for may have changed."""
     warp = state.warps[w]
     if warp.op >= 0:
         warp.ready_at = ready_at(state, w, warp.held_until)
-        possible = max(now, warp.ready_at, state.pipes[warp.pipe].free_at)  # who frees a place in a queue wakes, too
+        possible = max(now, warp.ready_at, state.pipes[warp.pipe].free_at)  # a free place in a queue wakes, too
         if possible < NEVER:
             wake_sub_core(state, warp.core, possible)
 
 
 def _all_but(state: State, counters: Counters, counter: int, keep: int, earliest: int) -> int:
-    """When all but the last `keep` results of a counter are there, in the order of issue; `earliest` at least.
+    """The cycle, at least `earliest`, in which all but the last `keep` results of a counter are there, in the order of
+    issue.
 
-    Those that are there by `earliest` are forgotten.
+    Results that are there by `earliest` are forgotten.
     """
     flight, count = counters.oldest[counter], counters.outstanding[counter]
     while count > 0 and state.outcomes[flight].done_at <= earliest:
@@ -139,11 +141,11 @@ def _all_but(state: State, counters: Counters, counter: int, keep: int, earliest
     return latest
 
 
-def _counters(state: State, w: int, op: Op, earliest: int) -> int:
-    """The latest fall of the counters that it waits for.
+def _counters(state: State, w: int, op: OpRecord, earliest: int) -> int:
+    """The latest fall of the counters that an instruction waits for.
 
-    Right behind its predecessor, in its first cycle, it does not see yet that a load's counter falls, but it sees a
-    fall in the cycle before, and if it waits the one that ends its wait (H200; not that of a MUFU or S2R).
+    In its first cycle right after its predecessor an instruction does not yet see that a load's counter falls. It sees
+    a fall in the cycle before, and while it waits, the fall that ends its wait (H200; not those of MUFU and S2R).
     """
     warp = state.warps[w]
     counters: Counters = state.counters[w]
@@ -185,7 +187,7 @@ def _counters(state: State, w: int, op: Op, earliest: int) -> int:
 
 
 def _just_raised(state: State, w: int, counter: int) -> int:
-    """Whether a counter is up for nothing but the warp's last instruction, and its next comes before that is seen."""
+    """Whether only the warp's last instruction has raised a counter, and its next comes before that is visible."""
     warp = state.warps[w]
     counters: Counters = state.counters[w]
     behind = warp.held_until - warp.issued_at
@@ -197,8 +199,8 @@ def _just_raised(state: State, w: int, counter: int) -> int:
     return 1 if counters.undecided[counter] == 1 and counters.falls_at[counter] <= warp.held_until else 0
 
 
-def _registers(state: State, w: int, op: Op, earliest: int) -> int:
-    """When all its registers are settled; a DEPBAR waits for asynchronous copies."""
+def _registers(state: State, w: int, op: OpRecord, earliest: int) -> int:
+    """The cycle in which all registers of an instruction are settled; a DEPBAR waits for asynchronous copies."""
     registers, program, warp = state.registers, state.program, state.warps[w]
     counters: Counters = state.counters[w]
     for i in range(op.reads + op.writes):
@@ -238,12 +240,14 @@ def take_branch(state: State, c: int, w: int, o: int, now: int) -> None:
 
 
 def take_fixed(state: State, c: int, w: int, o: int, now: int) -> None:
-    """An instruction of fixed latency has its results then; control words have that in the stall count."""
+    """An instruction of fixed latency issues. Without control words its results are noted; else the stall count covers
+    them.
+    """
     written_at(state, w, o, _begins(state, c, o, now) + state.ops[o].latency_cycles)
 
 
 def _begins(state: State, c: int, o: int, now: int) -> int:
-    """When one that issues now begins: on a pipe of the SM in its turn."""
+    """The cycle in which an instruction begins that issues now; on a pipe of the SM it waits for its turn."""
     op = state.ops[o]
     pipe = state.pipes[state.cores[c].pipes_at + op.pipe]
     begins: int = max(now, pipe.free_at - op.issue_interval_cycles) if pipe.is_of_sm > 0 else now
@@ -251,7 +255,7 @@ def _begins(state: State, c: int, o: int, now: int) -> int:
 
 
 def written_at(state: State, w: int, o: int, cycle: int) -> None:
-    """The registers of an instruction are written at `cycle`, as far as the scoreboard goes."""
+    """The registers of an instruction are written at `cycle`, if there is a scoreboard."""
     op = state.ops[o]
     counters: Counters = state.counters[w]
     if state.scoreboard[0].control_words == 0:
@@ -262,12 +266,12 @@ def written_at(state: State, w: int, o: int, cycle: int) -> None:
 
 
 def take_variable(state: State, c: int, w: int, o: int, now: int) -> None:
-    """One of a pipe of the sub-core whose completion is reported."""
+    """An instruction issues whose pipe is in the sub-core and whose completion a counter reports."""
     issued_variable(state, w, state.ops[o], _begins(state, c, o, now) + state.ops[o].latency_cycles)
 
 
-def issued_variable(state: State, w: int, op: Op, done_at: int) -> None:
-    """One whose completion is reported has its results at `done_at`, and has read its sources by then."""
+def issued_variable(state: State, w: int, op: OpRecord, done_at: int) -> None:
+    """An instruction with a reported completion has its results at `done_at` and has read its sources by then."""
     counters: Counters = state.counters[w]
     if state.scoreboard[0].control_words:
         for counter in (op.write_counter, op.read_counter):
@@ -285,7 +289,7 @@ def issued_variable(state: State, w: int, op: Op, done_at: int) -> None:
 
 
 def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
-    """One goes to another unit, which has still to decide about it; returns its flight."""
+    """An instruction goes to another unit, which has yet to decide about it; returns its flight."""
     position = state.warps[w].position - 1
     f = state.flight_of[position]
     flight, op = state.flights[f], state.ops[o]
@@ -322,7 +326,7 @@ def new_flight(state: State, c: int, w: int, o: int, now: int) -> int:
 
 
 def result_at(state: State, f: int, cycle: int, now: int) -> None:
-    """It is decided when its result is there."""
+    """The cycle of a flight's result is decided."""
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
     outcome: Outcome = state.outcomes[f]
@@ -337,7 +341,7 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
             counters.undecided[op.write_counter] -= 1
             loads = 1 if op.kind == SHARED or op.kind == SHUFFLE else 0
             _raise(counters, op.write_counter, cycle, loads, op.reason)
-    elif warp.op >= 0:  # another may have its slot
+    elif warp.op >= 0:  # another warp may have its slot
         for i in range(op.writes):
             state.registers[counters.registers_at + FIELDS * state.program[op.writes_at + i] + RELEASE] = cycle
     look_again(state, flight.warp, now)
@@ -345,7 +349,7 @@ def result_at(state: State, f: int, cycle: int, now: int) -> None:
 
 
 def sources_at(state: State, f: int, cycle: int, now: int) -> None:
-    """It is decided, or has turned out to be later, when its sources have been read."""
+    """The cycle in which a flight's sources have been read is decided, or turns out to be later."""
     flight = state.flights[f]
     op, warp = state.ops[flight.op], state.warps[flight.warp]
     outcome: Outcome = state.outcomes[f]
@@ -368,7 +372,7 @@ def sources_at(state: State, f: int, cycle: int, now: int) -> None:
 
 
 class SharedStores(Record):
-    """A warp's stores to shared memory: of how many it is not decided when they are over, and when the last is."""
+    """A warp's stores to shared memory: the number whose end is undecided, and the end of the last."""
 
     undecided: int
     done_at: int
@@ -387,4 +391,4 @@ ARITHMETIC = Unit(
         Takes(take_fixed),
     ),
 )  # fmt: skip
-"""The pipes of a sub-core, and what is in none."""
+"""The pipes of a sub-core, and instructions without a pipe."""

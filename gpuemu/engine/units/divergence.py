@@ -1,13 +1,14 @@
-"""The SM's address divergence unit: constants and registers that do not differ by lane, for all sub-cores in turn.
+"""The SM's address divergence unit: constants and registers that do not differ by lane. All sub-cores take turns.
 
 LDC, S2UR, S2R of anything but a lane's number, REDUX and MATCH wait in a queue of their sub-core
-(`address_divergence.queue_entries`). Each can be sent `address_divergence.queue_latency_cycles` after its issue, and
-keeps its sub-core's way there, and its place in the queue, for its issue interval. The unit takes a request where the
-load/store unit would, from the sub-core served longest ago, while fewer than `address_divergence.pool_entries` wait,
-and begins one every `address_divergence.interval_cycles`. An LDC with a register in its address comes to its turn as
-many cycles later as it takes longer, and keeps that register until its result is there; of all others the sources count
-as read `address_divergence.source_release_cycles` behind a first cycle of the sending, or behind what
-`mio.cycles_per_source_register` says for the registers of REDUX and MATCH.
+(`address_divergence.queue_entries`). A sub-core can send one `address_divergence.queue_latency_cycles` after its issue.
+The instruction keeps the sub-core's way there, and its place in the queue, for its issue interval. The unit takes a
+request when the load/store unit would, from the sub-core served longest ago, while fewer than
+`address_divergence.pool_entries` wait. It begins one every `address_divergence.interval_cycles`.
+
+An LDC with a register in its address has its turn later by its additional latency, and keeps that register until its
+result is there. The sources of all other instructions count as read `address_divergence.source_release_cycles` after
+the first cycle of the sending, or after the `mio.cycles_per_source_register` of the registers of REDUX and MATCH.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpuemu.engine.units.phases import wake, wake_sub_core
 from gpuemu.engine.units.pipes import enter_queue, leave_queue
 from gpuemu.engine.units.rings import first, forget, length, pop, push
 from gpuemu.isa.kind import Kind
-from gpuemu.program.units import Unit as Behind
+from gpuemu.program.units import Destination
 
 
 class Divergence(Record):
@@ -33,13 +34,15 @@ class Divergence(Record):
     next_start: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has come."""
+        """No request has come."""
         self.starts = m.room.ring("requests in the address divergence unit", m.spec.address_divergence_pool_entries + 2)
         self.taken_at = -m.spec.mio_request_interval_cycles
 
 
 class Divergent(Record):
-    """A sub-core's `queue` to the unit, which is that of a `pipe`; when it sent last, and when its way is free."""
+    """A sub-core's `queue` to the unit, which belongs to a `pipe`; when it last sent a request, and when its way is
+    free.
+    """
 
     queue: int
     pipe: int
@@ -47,15 +50,15 @@ class Divergent(Record):
     free_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has come."""
+        """No instruction has come."""
         places = m.spec.address_divergence_queue_entries + 2
         self.queue = m.room.ring("requests in a queue of the address divergence unit", places)
-        self.pipe = m.pipe_behind(Behind.ADDRESS_DIVERGENCE, number)
+        self.pipe = m.pipe_behind(Destination.ADDRESS_DIVERGENCE, number)
         self.sent_at = number - m.spec.sm_sub_cores
 
 
 def take_divergence(state: State, c: int, w: int, o: int, now: int) -> None:
-    """One goes to its queue."""
+    """An instruction goes to its queue."""
     own: Divergent = state.divergent[c]
     push(state, own.queue, new_flight(state, c, w, o, now))
     enter_queue(state, own.pipe, now)
@@ -115,7 +118,7 @@ DIVERGENCE = Unit(
     records={"divergence": Kept(Divergence), "divergent": Kept(Divergent, each_sub_core)},
     takes=(
         Takes(
-            take_divergence, (Kind.VARIABLE,), Behind.ADDRESS_DIVERGENCE, flies=True,
+            take_divergence, (Kind.VARIABLE,), Destination.ADDRESS_DIVERGENCE, flies=True,
             queue=lambda s: s.address_divergence_queue_entries,
         ),
     ),

@@ -1,7 +1,8 @@
-"""The end of a warp: behind its last instruction it waits until its accesses are over.
+"""The end of a warp: after its last instruction it waits until its accesses are over.
 
-A load's result is there then, a store has left L1 for the buffer before L2 (`global_memory.store_buffer_sectors`).
-Barriers do not wait for it any longer; its registers, its slot and its CTA's place are kept until then.
+A load is over when its result is there, a store when it has left L1 for the buffer before L2
+(`global_memory.store_buffer_sectors`). Barriers no longer wait for the warp. Its registers, its slot and its CTA's
+place stay taken until then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gpuemu.program.stall_reasons import DRAIN
 
 
 class Life(Record):
-    """When a warp starts and ends. Of its accesses `under_way` are not decided, the others are over at `drained_at`."""
+    """The start and end of a warp. `under_way` of its accesses are undecided; the others are over at `drained_at`."""
 
     started_at: int
     ended_at: int
@@ -23,12 +24,12 @@ class Life(Record):
 
 
 def sent(state: State, w: int) -> None:
-    """An access of the warp is under way, and not decided."""
+    """An access of the warp is under way and undecided."""
     state.lives[w].under_way += 1
 
 
 def over(state: State, w: int, cycle: int) -> None:
-    """It is decided that one of them is over at `cycle`."""
+    """An access of the warp is over at `cycle`."""
     life: Life = state.lives[w]
     life.under_way -= 1
     life.drained_at = max(life.drained_at, cycle)

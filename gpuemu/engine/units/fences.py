@@ -1,12 +1,13 @@
-"""Fences: MEMBAR, and FENCE.VIEW.ASYNC between stores to shared memory and what the copy engine or wgmma reads there.
+"""Fences: MEMBAR, and FENCE.VIEW.ASYNC between stores to shared memory and reads by the copy engine or wgmma.
 
-FENCE.VIEW.ASYNC is over `fence.async_cycles` behind its issue, but no sooner than `fence.stores_cycles` behind the end
-of the last of its warp's stores to shared memory, nor than a MEMBAR before it. MEMBAR of the CTA takes
-`fence.cta_cycles`; one of all warps is taken every `fence.cta_interval_cycles`. Those of the GPU or the system go in
-rounds: the first begins one, which those of the next `fence.gather_cycles` join; the next round begins
-`fence.round_cycles` later at the soonest, with all that came meanwhile. One comes when its warp's MEMBAR of the CTA
-before it is over. All of a round are over `fence.gpu_cycles` behind its begin. Behind ERRBAR the warp stands until its
-own are, behind CGAERRBAR `cluster.acknowledge_cycles` more.
+FENCE.VIEW.ASYNC ends `fence.async_cycles` after its issue. It does not end before `fence.stores_cycles` after the last
+of its warp's stores to shared memory, nor before an earlier MEMBAR ends. A MEMBAR of the CTA takes `fence.cta_cycles`;
+the SM begins one every `fence.cta_interval_cycles`.
+
+MEMBARs of the GPU or the system go in rounds. The first begins a round, which those of the next `fence.gather_cycles`
+join. The next round begins at least `fence.round_cycles` later, with all that came meanwhile. A MEMBAR joins when the
+preceding MEMBAR of the CTA of its warp is over. All of a round end `fence.gpu_cycles` after its begin. At ERRBAR a warp
+waits until its own MEMBARs are over, at CGAERRBAR `cluster.acknowledge_cycles` longer.
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ CTA, GPU, ASYNC, STANDS, STANDS_CLUSTER = range(5)
 
 
 class Fences(Record):
-    """Those that wait for stores; when one of the CTA is taken again; when the last round of the GPU's begins."""
+    """The fences that wait for stores; the next begin of a CTA's fence; the begin of the last round of the GPU's
+    fences.
+    """
 
     waits: int
     cta_at: int
     round_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """None does."""
+        """No fence waits."""
         self.round_at = -(1 << 40)
         self.waits = m.room.ring("fences that wait for stores", m.spec.sm_max_warps + 1)
 
 
 class FenceOp(Record):
-    """What an instruction is a fence of."""
+    """The kind of fence that an instruction is."""
 
     what: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """By its opcode."""
+        """Initialize from the opcode."""
         instruction = m.program.code[m.program.ops[number].index]
         if instruction.mnemonic == "FENCE":
             self.what = ASYNC
@@ -53,14 +56,14 @@ class FenceOp(Record):
 
 
 class Membars(Record):
-    """Of a warp: when the last MEMBAR of the GPU is over, and the last of the CTA."""
+    """The ends of a warp's last MEMBAR of the GPU, and of its last MEMBAR of the CTA."""
 
     over_at: int
     cta_over_at: int
 
 
 def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A fence issues."""
+    """A warp issues a fence."""
     spec, what = state.spec[0], state.fence_op[o].what
     f = new_flight(state, c, w, o, now)
     sources_at(state, f, now + 1, now)
@@ -88,7 +91,7 @@ def take_fence(state: State, c: int, w: int, o: int, now: int) -> None:
 
 
 def _round(state: State, now: int) -> int:
-    """When the round begins that a MEMBAR of the GPU belongs to."""
+    """The begin of the round that a MEMBAR of the GPU belongs to."""
     spec = state.spec[0]
     fences: Fences = state.fences[0]
     if now > fences.round_at + spec.fence_gather_cycles:
@@ -97,7 +100,7 @@ def _round(state: State, now: int) -> int:
 
 
 def tick_fences(state: State, now: int) -> int:
-    """Those go on whose stores are decided."""
+    """Let the fences go on whose stores are decided."""
     spec, waits, i = state.spec[0], state.fences[0].waits, 0
     while i < length(state, waits):
         f = nth(state, waits, i)

@@ -1,17 +1,19 @@
-"""How the warps of a sub-core get their code, as far as taken branches and other warps are in each other's way.
+"""Instruction fetch: the delays of a sub-core's warps by taken branches and by each other.
 
-A warp has a buffer of `issue.instruction_buffer_entries`. What it issues makes room for the one so many behind it,
-which is asked for in that cycle and comes just in time for a warp that issues every cycle. A taken branch empties the
-buffer: the line of its target (`issue.instruction_line_bytes`) is looked up, in `issue.taken_branch_cycles`, then the
-buffer is filled, an instruction a cycle, the line behind after `issue.next_line_cycles`. Another warp that issues the
-last instruction of a line in the cycle of that look-up goes first, and the branch's line is looked up when its next
-would have been. Another warp may ask for an instruction in the same bank of the lines (`issue.instruction_banks`): if
-the scheduler stays with it, and it does not yield, the branch's comes a cycle later, else its own.
+A warp has a buffer of `issue.instruction_buffer_entries`. Each issue makes room for the instruction that many places
+later. The warp requests it in that cycle, and it arrives just in time for a warp that issues every cycle.
+
+A taken branch empties the buffer. The line of its target (`issue.instruction_line_bytes`) is looked up in
+`issue.taken_branch_cycles`. Then the buffer is filled with an instruction per cycle, and with the following line after
+`issue.next_line_cycles`. Another warp that issues the last instruction of a line in the cycle of that look-up goes
+first, and the branch's line is looked up in the next possible cycle. Another warp may request an instruction in the
+same bank of the lines (`issue.instruction_banks`). If the scheduler stays with that warp, and the warp does not yield,
+the branch's instruction comes a cycle later, else the other warp's.
 """
 
 from __future__ import annotations
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
@@ -22,7 +24,9 @@ from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 
 class Refill(Record):
-    """A warp that has branched: when its line is looked up, when the filling begins, when the first is there."""
+    """A warp that has branched: when its line is looked up, when the filling begins, and when the first instruction is
+    there.
+    """
 
     warp: int
     looks_up: int
@@ -33,14 +37,14 @@ class Refill(Record):
 
     @staticmethod
     def places(m: Setup) -> int:
-        """How many of a sub-core may be under way."""
+        """The number of refills of a sub-core that may be under way."""
         return 4 * m.spec.sm_max_warps
 
 
 class Fetch(Record):
-    """Of a sub-core the `refills` under way, from `refills_at` on among all, until `code_busy_until` at most.
+    """The `refills` of a sub-core that are under way, from `refills_at` on among all, until `code_busy_until` at most.
 
-    By warp slot: what is executed at some positions is there late.
+    By warp slot it also notes the positions whose instruction is late.
     """
 
     refills_at: int
@@ -49,7 +53,7 @@ class Fetch(Record):
     late_code_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nobody has branched."""
+        """No warp has branched."""
         self.refills_at = number * Refill.places(m)
         self.late_code_at = m.room.numbers(
             "late_code", m.spec.sm_max_warps * 8 * m.spec.issue_instruction_buffer_entries
@@ -59,7 +63,7 @@ class Fetch(Record):
 def branched(state: State, c: int, w: int, cycle: int) -> int:
     """The warp, whose next instruction is the target, has taken a branch; its count runs from `cycle`.
 
-    Returns from when on the target may issue.
+    Returns the first cycle in which the target may issue.
     """
     spec, warp = state.spec[0], state.warps[w]
     fetch: Fetch = state.fetch[c]
@@ -87,8 +91,8 @@ def held_for_code(state: State, w: int, until: int, reason: int, now: int) -> No
     look_again(state, w, now)
 
 
-def asks(state: State, c: int, w: int, op: Op, now: int, stays: int) -> None:
-    """The warp has issued `op`; `stays`: the scheduler had stayed with it for that. What is next of it is known."""
+def asks(state: State, c: int, w: int, op: OpRecord, now: int, stays: int) -> None:
+    """The warp has issued `op`, and its next instruction is known. `stays`: the scheduler had stayed with the warp."""
     spec, warp = state.spec[0], state.warps[w]
     fetch: Fetch = state.fetch[c]
     entries, slots = spec.issue_instruction_buffer_entries, spec.issue_instruction_line_bytes // INSTRUCTION_BYTES
@@ -120,12 +124,12 @@ def asks(state: State, c: int, w: int, op: Op, now: int, stays: int) -> None:
 
 
 def _line_cycles(state: State) -> int:
-    """From a look-up of a line until a warp's next may be looked up."""
+    """Cycles from a look-up of a line until the warp's next line may be looked up."""
     return max(0, state.spec[0].issue_next_line_cycles - state.spec[0].issue_taken_branch_cycles)
 
 
 def _is_late(state: State, fetch: Fetch, w: int, asked: int, position: int) -> None:
-    """What the warp executes at `position`, asked for in the cycle `asked`, is not there when it is due."""
+    """The instruction at `position`, requested in the cycle `asked`, is late."""
     entries = state.spec[0].issue_instruction_buffer_entries
     at = _late_code_at(state, fetch, w, position)
     state.late_code[at], state.late_code[at + 1] = position, asked + entries
@@ -133,20 +137,20 @@ def _is_late(state: State, fetch: Fetch, w: int, asked: int, position: int) -> N
 
 
 def _late_code(state: State, fetch: Fetch, w: int) -> int:
-    """When the warp's next instruction is due, if it is late; -1 if not."""
+    """The cycle in which the warp's next instruction is due, if it is late; -1 if not."""
     warp = state.warps[w]
     at = _late_code_at(state, fetch, w, warp.position)
     return state.late_code[at + 1] if state.late_code[at] == warp.position else -1
 
 
 def _late_code_at(state: State, fetch: Fetch, w: int, position: int) -> int:
-    """Where it is noted of a warp slot that what is executed at a position is late."""
+    """The place of the note that the instruction at a position is late, by warp slot."""
     places = 4 * state.spec[0].issue_instruction_buffer_entries
     return fetch.late_code_at + 2 * (state.warps[w].slot * places + position % places)
 
 
 def launched_code(state: State, c: int, w: int) -> None:
-    """Nothing of a warp that has just got its slot is late."""
+    """No instruction of a warp that has just got its slot is late."""
     fetch: Fetch = state.fetch[c]
     at = _late_code_at(state, fetch, w, 0)
     for i in range(8 * state.spec[0].issue_instruction_buffer_entries):

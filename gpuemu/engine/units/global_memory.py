@@ -1,26 +1,26 @@
-"""Global memory as seen from one SM: its L1, and behind that L2 and DRAM at the end of one path each way.
+"""Global memory as one SM sees it: its L1, then L2 and DRAM at the end of one path each way.
 
-L1 has lines of sectors in what shared memory and `global_memory.l1.reserved_bytes` leave of
-`global_memory.l1.capacity_bytes`, in sets of `global_memory.l1.ways`. A load or copy that L1 may answer hits where this
-SM loaded the sector before, or has stored all bytes that it asks for; where some are missing, what was stored of the
-line comes anew. Of its set the line that was used least recently makes room. Lines in a row lie in one set
-after another, and powers of two apart in different ones. A copy past L1 takes with it what L1 has of its sectors;
-copies through it go on to shared memory in turn (`global_memory.l1.copy_cycles`).
+L1 has lines of sectors in the part of `global_memory.l1.capacity_bytes` that shared memory and
+`global_memory.l1.reserved_bytes` leave, in sets of `global_memory.l1.ways`. A load or a copy that L1 may answer hits if
+this SM has loaded the sector, or has stored all bytes that the access needs. If some bytes are missing, L1 fetches the
+stored part of the line again. The least recently used line of a set makes room. Consecutive lines lie in consecutive
+sets; lines that are powers of two apart lie in different sets. A copy past L1 drops what L1 has of its sectors. Copies
+through L1 go on to shared memory in turn (`global_memory.l1.copy_cycles`).
 
-All others go to L2, and to DRAM for what this launch has not touched if `global_memory.first_touch` says so, up to
-`global_memory.spread_cycles` farther for some lines than for others. Blocks of lines lie up to
-`global_memory.l2.spread_cycles` farther than the nearest; which, is not known: the first touched lies in the middle,
-the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter of DRAM is
-refreshed, and what asks it for a line then waits up to `global_memory.refresh_cycles`.
+All other accesses go to L2. They go on to DRAM for data that this launch has not touched, if
+`global_memory.first_touch` says so, and take up to `global_memory.spread_cycles` longer for some lines. Blocks of lines
+lie up to `global_memory.l2.spread_cycles` farther than the nearest. Nobody knows which: the block touched first lies in
+the middle, the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter
+of DRAM is refreshed, and a request for a line then waits up to `global_memory.refresh_cycles`.
 
-Stores are written through, and stay in L1; one that comes while its line
-is among the last `global_memory.store_merge_lines`, still waiting for the way out, adds only sectors that are not. What
-misses queues for the path to the SM (`global_memory.bytes_per_cycle`, a line for `global_memory.l2.line_cycles` at
-least), what is stored for that from it (`global_memory.store_bytes_per_cycle`), where a line written in part takes
-`global_memory.mask_sectors` more. Reductions go the same way, and neither merge nor have masks. Atomics
-(`global_memory.atomic_latency_cycles`) lie up to `global_memory.atomic_spread_cycles` farther; of their lanes that mean
-one word each goes out for itself. A load that misses waits for the stores ahead of it. It is decided here, in the order
-in which requests pass the data stage, when each is complete.
+Stores are written through and stay in L1. A store to one of the last `global_memory.store_merge_lines` lines that still
+wait for the way out adds only the sectors that are missing there. Misses queue for the path to the SM
+(`global_memory.bytes_per_cycle`, at least `global_memory.l2.line_cycles` per line). Stores queue for the path from it
+(`global_memory.store_bytes_per_cycle`), where a line written in part takes `global_memory.mask_sectors` more.
+Reductions go the same way; they neither merge nor have masks. Atomics (`global_memory.atomic_latency_cycles`) lie up to
+`global_memory.atomic_spread_cycles` farther, and lanes with the same word go out one by one. A load that misses waits
+for the stores before it. This module decides when each request completes, in the order in which requests pass the data
+stage.
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.data_stage import store_leaves
 
 
-class Memory(Record):
-    """L1 as rings of lines in the order of use, one for each set, their ends marks from `first_mark` on; the paths to
-    and from L2, in parts of a cycle.
+class MemoryPath(Record):
+    """L1 as rings of lines in the order of use, and the paths to and from L2, in parts of a cycle.
 
-    `l2_free_at`, `l2_store_free_at`, `dram_free_at`: when the SM's shares of those are free, in parts of a cycle, too.
-    Blocks of lines get a distance to L2 when they are touched first, `blocks` have. `lines_sent` have been on the way
-    from L1, `sent_sectors` with their masks; for each line which of these it was last and when it has left, for each
-    sector when it has.
-    Lines and sectors have numbers; behind those of `shared` global memory come so many `local` ones of each warp.
+    Each set has a ring; the marks of their ends follow `first_mark`. `l2_free_at`, `l2_store_free_at`, `dram_free_at`:
+    when the SM's shares of those are free, also in parts of a cycle. A block of lines gets its distance to L2 at the
+    first touch; `blocks` have one. `lines_sent` have been on the way from L1, `sent_sectors` with their masks. Each
+    line notes which of these it was last and when it has left, each sector when it has. Lines and sectors have numbers:
+    the `shared` ones of global memory, then so many `local` ones of each warp.
     """
 
     l1_lines: int
@@ -64,7 +63,7 @@ class Memory(Record):
     stored_sectors: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """L1 is empty, but for what the driver takes of it."""
+        """L1 is empty, except for the part that the driver takes."""
         s, facts, room = m.spec, m.facts, m.room
         self.shared_lines, self.shared_sectors = len(facts.sectors_of) - 1, int(facts.sectors_of[-1])
         self.local_lines, self.local_sectors = len(facts.local_sectors_of) - 1, int(facts.local_sectors_of[-1])
@@ -99,17 +98,19 @@ class Memory(Record):
 DISTANCES = 32
 QUARTER_BLOCKS = 4
 LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
-"""Of a line of an access: its number, that of its block in L2, how many sectors follow, whether it is written in part,
-or asks for bytes that no store writes of a sector that one writes to.
+"""The numbers of a line of an access: its own, that of its block in L2, the count of its sectors, and whether it is
+written in part, or needs bytes that no store writes of a sector that a store writes to.
 
-Then come the numbers of the sectors. Of local memory numbers count for each warp anew.
+The numbers of the sectors follow. Numbers of local memory count for each warp separately.
 """
 
 
 def load(state: State, f: int, start: int) -> int:
-    """When the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at `start`."""
+    """The cycle in which the last sector of a load, an atomic or a copy is there, whose last lanes pass the tags at
+    `start`.
+    """
     spec, program = state.spec[0], state.program
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
@@ -132,7 +133,7 @@ def load(state: State, f: int, start: int) -> int:
                 continue
             absent += 1
             state.sector_asked[sector] = f
-            if op.is_copy and not op.is_cached:  # what L1 has of it is dropped
+            if op.is_copy and not op.is_cached:  # L1 drops what it has of the line
                 state.sector_valid[sector] = state.sector_written[sector] = -1
             if spec.first_touch_dram:
                 if state.sector_from_dram[sector] < 0:
@@ -149,7 +150,7 @@ def load(state: State, f: int, start: int) -> int:
     if op.is_copy and not op.is_cached and access.lines > 0:  # a sector may be sent more than once
         parts += (access.sectors - missing) * spec.load_sector_parts
         missing = access.sectors
-    if access.lines == 0:  # where its sectors are is not known, or it only fills with zeros and has none
+    if access.lines == 0:  # its sectors are not known, or it only fills with zeros
         missing = access.sectors
         lines = -(-missing * spec.global_memory_sector_bytes // spec.global_memory_l1_line_bytes)
         parts = max(missing * spec.load_sector_parts, lines * of_line)
@@ -176,11 +177,11 @@ def load(state: State, f: int, start: int) -> int:
 
 
 def _distance(state: State, block: int) -> int:
-    """How much farther than the nearest a block of lines lies, in parts of what the farthest does, DISTANCES.
+    """How much farther than the nearest a block of lines lies, as a part of the farthest, in DISTANCES.
 
-    Which one is far is not known: the first that the launch touches lies in the middle, and so on in halves.
+    Nobody knows which blocks are far: the first that the launch touches lies in the middle, and so on in halves.
     """
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     distance: list[int] = state.block_distance
     if distance[block] < 0:
         memory.blocks += 1
@@ -194,10 +195,10 @@ def _distance(state: State, block: int) -> int:
 
 
 def _refresh(state: State, block: int, now: int) -> int:
-    """What a block of lines waits for memory, one quarter of which is refreshed after another.
+    """Cycles that a block of lines waits for DRAM, whose quarters are refreshed one after another.
 
-    Which quarter a block lies in, and when a launch begins, is not known: four blocks lie together, and it begins in
-    the middle between two refreshes.
+    Nobody knows a block's quarter, or the phase in which a launch begins: four blocks lie together, and the launch
+    begins in the middle between two refreshes.
     """
     spec = state.spec[0]
     interval, quarter = spec.global_memory_refresh_interval_cycles, block // QUARTER_BLOCKS % 4
@@ -205,17 +206,17 @@ def _refresh(state: State, block: int, now: int) -> int:
 
 
 def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
-    """What is added to numbers of lines and sectors: local memory is each warp's own."""
-    memory: Memory = state.memory[0]
+    """The offset of numbers of lines and sectors: each warp has its own local memory."""
+    memory: MemoryPath = state.memory[0]
     if is_local:
         return memory.shared_lines + w * memory.local_lines, memory.shared_sectors + w * memory.local_sectors
     return 0, 0
 
 
 def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -> None:
-    """What a load had to ask for is there at `done`."""
+    """The data that a load had to request are there at `done`."""
     program = state.program
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     op, access = state.ops[state.flights[f].op], state.accesses[state.flights[f].access]
     at = access.lines_at
     for _ in range(access.lines):
@@ -236,9 +237,9 @@ def _fill(state: State, f: int, done: int, more_lines: int, more_sectors: int) -
 
 
 def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: int) -> int:
-    """When sectors have come that are asked for at `start` and take the path for so many parts of a cycle."""
+    """The cycle in which sectors have come that are requested at `start` and take the path for `parts` of a cycle."""
     spec = state.spec[0]
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     memory.free_at = max(memory.free_at, start * spec.load_cycle_parts) + parts
     memory.loaded_sectors += sectors
     # The first sector's time on the wire is part of the latency.
@@ -247,12 +248,13 @@ def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: in
 
 
 def share_gives(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_parts: int) -> int:
-    """When the SM's shares of L2 and of DRAM have given what is asked for at `at` and takes so many parts of a cycle.
+    """The cycle in which the SM's shares of L2 and of DRAM have delivered a request of `at` that takes so many parts of
+    a cycle.
 
-    What the shares did not give for some time before, they give at once: then other SMs asked for less.
+    A share delivers at once what it did not deliver for some time before: other SMs requested less then.
     """
     spec = state.spec[0]
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     earliest = (at - spec.share_burst_cycles) * SHARE_PARTS
     memory.l2_free_at = max(memory.l2_free_at, earliest) + l2_parts
     memory.l2_store_free_at = max(memory.l2_store_free_at, earliest) + l2_store_parts
@@ -262,9 +264,11 @@ def share_gives(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_
 
 
 def store(state: State, f: int, start: int, last: int) -> int:
-    """When all of a store has left L1 whose wavefronts pass from `start` to `last`; the data stage hears of each."""
+    """The cycle in which all of a store has left L1 whose wavefronts pass from `start` to `last`; notifies the data
+    stage of each.
+    """
     spec, program = state.spec[0], state.program
-    memory: Memory = state.memory[0]
+    memory: MemoryPath = state.memory[0]
     flight = state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     more_lines, more_sectors = _own(state, op.is_local, flight.warp)
@@ -310,14 +314,14 @@ def store(state: State, f: int, start: int, last: int) -> int:
             for i in range(at + HEAD, at + HEAD + sectors):
                 state.sector_pending[program[i] + more_sectors] = free_at
         at += HEAD + sectors
-    if access.lines == 0:  # it has no lanes, and leaves all the same
+    if access.lines == 0:  # it has no lanes, and leaves nevertheless
         store_leaves(state, free_at // spec.store_cycle_parts)
     memory.store_free_at = free_at
     return free_at // spec.store_cycle_parts
 
 
 def _use(state: State, line: int) -> int:
-    """Whether L1 has a line; it is the last used now."""
+    """Whether L1 has a line, which is its most recently used afterwards."""
     if state.line_behind[line] < 0:
         return 0
     before, behind = state.line_before[line], state.line_behind[line]
@@ -327,7 +331,7 @@ def _use(state: State, line: int) -> int:
 
 
 def _append(state: State, line: int) -> None:
-    """A line stands before its set's mark, which closes the ring of lines in the order of use."""
+    """Put a line before its set's mark, which closes the ring of lines in the order of use."""
     mark = state.memory[0].first_mark + state.line_set[line]
     last = state.line_before[mark]
     state.line_behind[last], state.line_before[line] = line, last
@@ -335,14 +339,14 @@ def _append(state: State, line: int) -> None:
 
 
 def _enter(state: State, line: int) -> None:
-    """A line gets a place in L1, if it has none."""
+    """Give a line a place in L1, if it has none."""
     if _use(state, line) == 0:
         state.set_places[state.line_set[line]] -= 1
         _append(state, line)
 
 
 def _make_room(state: State, number: int) -> None:
-    """The line of a set that was used least recently leaves, if there are too many."""
+    """The least recently used line of a set leaves, if there are too many."""
     if state.set_places[number] < 0:
         state.set_places[number] += 1
         mark = state.memory[0].first_mark + number
@@ -356,7 +360,7 @@ def _make_room(state: State, number: int) -> None:
 
 GLOBAL_MEMORY = Unit(
     "global_memory",
-    records={"memory": Kept(Memory)},
+    records={"memory": Kept(MemoryPath)},
     columns=(
         "set_places", "line_set", "line_before", "line_behind", "line_sectors", "line_sent", "line_leaves",
         "block_distance", "sector_valid", "sector_written", "sector_from_dram", "sector_asked", "sector_pending",

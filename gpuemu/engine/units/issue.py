@@ -1,11 +1,11 @@
-"""What the issue of an instruction does: to its warp, the pipes and ports of its sub-core, and the units beyond.
+"""The issue of an instruction: its effects on its warp, on the pipes and ports of its sub-core, and on other units.
 
-It notes for what the warp has waited since its last issue.
+The issue also notes why the warp has waited since its last issue.
 """
 
 from __future__ import annotations
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.spec import FAIR, YOUNGEST
 from gpuemu.engine.state import Core, State
@@ -35,14 +35,14 @@ from gpuemu.program.stall_reasons import (
 
 
 class Counted(Record):
-    """The stall count of a warp's last instruction, and how much longer it took because the sub-core stood."""
+    """The stall count of a warp's last instruction, and the cycles that the sub-core's stops added to it."""
 
     stall: int
     stood: int
 
 
 class Progress(Record):
-    """How many instructions have issued."""
+    """The number of instructions that have issued."""
 
     issued: int
 
@@ -61,7 +61,7 @@ def issue(state: State, c: int, w: int, now: int) -> None:
         warp.blocked_from = warp.opens_at = NEVER
     reads_at, late, again = _through_ports(state, c, w, op, now)
     counts_from = now + late + (reads_at - now if op.plain else 0)
-    taken_for = op.issue_interval_cycles - again  # the pipe's interval has the second read in it
+    taken_for = op.issue_interval_cycles - again  # the pipe's interval includes the second read
     occupy(state, core, p, reads_at, reads_at + late + taken_for)
     if state.pipes[p].kind == PLAIN:
         shut(state.pipes[p], now + 1, now + taken_for + max(reads_at - now, counts_from - now))
@@ -80,7 +80,7 @@ def issue(state: State, c: int, w: int, now: int) -> None:
 
 
 def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
-    """Whether the warp's next instruction, which might issue `now`, or a constant that it reads is not there yet."""
+    """Whether the code of the warp's next instruction, which might issue `now`, or a constant operand is missing."""
     warp = state.warps[w]
     op = state.ops[warp.op]
     there, reason = now, NO_INSTRUCTION
@@ -100,10 +100,10 @@ def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
     return 1
 
 
-def _log_wait(state: State, core: Core, w: int, op: Op, now: int) -> None:
-    """For what it has waited since its last issue, but for the cycles of issues themselves.
+def _log_wait(state: State, core: Core, w: int, op: OpRecord, now: int) -> None:
+    """Log the reasons why the warp has waited since its last issue, without the cycles of issues themselves.
 
-    First its stall count, then what it depends on; then its pipe was taken or its queue full, an instruction before it
+    Its stall count comes first, then its dependences. Then its pipe was taken or its queue full, an earlier instruction
     waited for the register file, or the scheduler issued another warp.
     """
     warp = state.warps[w]
@@ -124,9 +124,10 @@ def _log_wait(state: State, core: Core, w: int, op: Op, now: int) -> None:
     state.waited[at + NOT_SELECTED] += now - warp.seen_at - closed
 
 
-def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int, int, int]:
-    """When its operands begin to be read, how much later what counts from the issue starts, and how much of that is
-    for reading them twice."""
+def _through_ports(state: State, c: int, w: int, op: OpRecord, now: int) -> tuple[int, int, int]:
+    """The first cycle in which its operands are read, the delay of its counts, and the part of the delay for a second
+    read.
+    """
     core, warp = state.cores[c], state.warps[w]
     ports: Ports = state.ports[c]
     collector: Collector = state.collectors[c]
@@ -154,7 +155,7 @@ def _through_ports(state: State, c: int, w: int, op: Op, now: int) -> tuple[int,
 
 
 def _stands(state: State, w: int, begin: int, cycles: int, now: int) -> None:
-    """A stall count that runs until `begin` or longer stands for so many cycles from there."""
+    """A stall count that runs until `begin` or longer is delayed by so many cycles from there."""
     warp = state.warps[w]
     if warp.stalled_until < begin or warp.issued_at < 0:
         return
@@ -165,8 +166,8 @@ def _stands(state: State, w: int, begin: int, cycles: int, now: int) -> None:
     look_again(state, w, now)
 
 
-def _go_on(state: State, c: int, w: int, op: Op, counts_from: int, now: int) -> None:
-    """The warp's next instruction is known, and from when on it may issue for all that is known."""
+def _go_on(state: State, c: int, w: int, op: OpRecord, counts_from: int, now: int) -> None:
+    """Find the warp's next instruction, and the first cycle in which it may issue as far as is known."""
     core, warp = state.cores[c], state.warps[w]
     if warp.op < 0:
         _end(state, core, w, now)

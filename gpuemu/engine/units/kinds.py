@@ -1,4 +1,4 @@
-"""How instructions are treated, as numbers: those of `isa.kind.Kind`, by name; and the kinds of pipes."""
+"""Kinds of instructions as numbers, which are those of `isa.kind.Kind`, and kinds of pipes."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ PRODUCT_WAIT = Kind.PRODUCT_WAIT.value
 LANE_REGISTER = Kind.LANE_REGISTER.value
 
 PLAIN, SHARED_PARTS, QUEUE, SPECIAL_QUEUE = range(4)
-"""Pipes from QUEUE on are queues: it is not an instruction's issue interval that closes them."""
+"""Pipes from QUEUE on are queues, which an instruction's issue interval does not close."""

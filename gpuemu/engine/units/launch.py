@@ -1,11 +1,11 @@
-"""The launching of CTAs: as many as warps, registers and shared memory allow, each in the place of one that ended.
+"""The launch of CTAs: as many as warps, registers and shared memory allow, each in the place of one that ended.
 
-A place is taken again after `sm.cta_launch_cycles`. The first CTA begins `launch.overhead_cycles` behind the start of
-the launch, `launch.cold_cycles` later where all caches are flushed (`global_memory.first_touch` is dram), the others
-one behind another every `launch.cta_interval_cycles`, and so do the warps of each, every `launch.warp_interval_cycles`.
-A warp has its first instruction `launch.first_code_cycles` behind its start.
+A place is taken again after `sm.cta_launch_cycles`. The first CTA begins `launch.overhead_cycles` after the start of
+the launch, and `launch.cold_cycles` later if all caches are flushed (`global_memory.first_touch` is dram). The other
+CTAs begin one after another every `launch.cta_interval_cycles`, and the warps of each every
+`launch.warp_interval_cycles`. A warp has its first instruction `launch.first_code_cycles` after its start.
 
-A CTA gets the lowest free place, each of its warps the lowest free warp slot; warp slot w lies in sub-core w mod
+A CTA gets the lowest free place, and each of its warps the lowest free warp slot. Warp slot w lies in sub-core w mod
 `sm.sub_cores`.
 """
 
@@ -26,9 +26,10 @@ LONG_AGO = -(1 << 40)
 
 
 class Launcher(Record):
-    """The next of the `ctas`, and when it may begin at the earliest; `warp_of_slot`: who is where, -1: nobody.
+    """The next of the `ctas`, and the earliest cycle in which it may begin. `warp_of_slot`: the warp in each slot, or
+    -1.
 
-    Each warp slot has room for when each of its `forwarded` registers came onto the forwarding path.
+    Each warp slot has room for the cycles in which its `forwarded` registers came onto the forwarding path.
     """
 
     ctas: int
@@ -47,7 +48,7 @@ class Launcher(Record):
 
 
 def tick_launch(state: State, now: int) -> int:
-    """Clear the places of CTAs that ended long enough ago, and launch others there."""
+    """Clear the places of CTAs that ended long enough ago, and launch other CTAs there."""
     spec, sm = state.spec[0], state.sm[0]
     launcher: Launcher = state.launcher[0]
     wanted = NEVER

@@ -1,16 +1,17 @@
-"""The SM's load/store unit: requests leave the sub-cores' queues and are dispatched.
+"""The SM's load/store unit: requests leave the sub-cores' queues, and the unit dispatches them.
 
-A request leaves its queue (of `mio.queue_entries`) when it has spent `mio.queue_latency_cycles` there and its sub-core
-has sent the registers of the one before it, and is dispatched when there is room behind. The unit takes a request every
-`mio.request_interval_cycles`: most as they are dispatched, of several that of the sub-core served longest ago; STS and
-ATOMS with their last register, where they give way to what comes then of a sub-core that was served before their own
-sent the register before. Stores, atomics and shuffles come to the data stage `mio.data_read_cycles` later than loads,
-each by its registers beyond the first and by what holds those back on the way.
+A request leaves its queue (`mio.queue_entries`) after `mio.queue_latency_cycles`, when its sub-core has sent the
+registers of the request before it. The unit dispatches the request when there is room after the queues. It takes a
+request every `mio.request_interval_cycles`. It takes most requests at their dispatch, and of several the one of the
+sub-core served longest ago. It takes STS and ATOMS with their last register. These give way to a request that arrives
+then from a sub-core that was served before their own sent the previous register. Stores, atomics and shuffles come to
+the data stage `mio.data_read_cycles` later than loads. Each register beyond the first, and its delays on the way, add
+to that.
 """
 
 from __future__ import annotations
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit, each_sub_core
@@ -64,7 +65,7 @@ def tick_load_store(state: State, now: int) -> int:
 
 
 def leaves_at(state: State, c: int) -> int:
-    """When the first in a sub-core's queue leaves it, if nothing holds its registers back any longer."""
+    """The cycle in which the first request of a sub-core's queue leaves it, if nothing delays its registers further."""
     spec = state.spec[0]
     mio: Mio = state.mio[c]
     flight = state.flights[first(state, mio.queue)]
@@ -72,7 +73,7 @@ def leaves_at(state: State, c: int) -> int:
     if mio.last_sent >= 0:
         behind_load = state.ops[state.flights[mio.last_sent].op].is_load
         if behind_load and state.ops[flight.op].is_load == 0:
-            sent -= spec.mio_data_read_cycles  # it reads its first register so much later
+            sent -= spec.mio_data_read_cycles  # it reads its first register later
     return max(flight.as_issued_at + spec.mio_queue_latency_cycles, sent)
 
 
@@ -83,7 +84,7 @@ def _frees_entry(state: State, c: int, cycle: int, now: int) -> None:
 
 
 def _may_go(state: State, f: int, cycle: int) -> int:
-    """Whether there is room behind the queues, and the unit takes it if it takes it now."""
+    """Whether there is room after the queues, and the unit can take the request now."""
     spec, flight = state.spec[0], state.flights[f]
     unit: LoadStore = state.load_store[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
@@ -119,7 +120,7 @@ def _may_go(state: State, f: int, cycle: int) -> int:
 
 
 def _another_first(state: State, c: int, cycle: int) -> int:
-    """Whether what is complete now goes before the load of a sub-core that was served since it sent a register."""
+    """Whether a complete request goes before the load of a sub-core that was served since it sent a register."""
     if length(state, state.load_store[0].sent) == 0:
         return 0
     flight = state.flights[first_sent(state)]
@@ -144,8 +145,8 @@ def _dispatch(state: State, c: int, f: int, cycle: int, now: int) -> None:
         _frees_entry(state, c, cycle, now)
 
 
-def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
-    """Its registers go to the data stage; those with data to store take turns, the address comes first."""
+def _send(state: State, c: int, f: int, op: OpRecord, cycle: int, now: int) -> None:
+    """Its registers go to the data stage, the address first; registers with data to store take turns."""
     spec, flight = state.spec[0], state.flights[f]
     mio: Mio = state.mio[c]
     if op.kind == LANE_REGISTER:
@@ -160,7 +161,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
     sending = max(spec.mio_minimum_dispatch_interval_cycles, each * op.source_words)
     mio.sending_until = cycle + sending + flight.late
     beyond_one = each * (op.source_words - 1) + flight.late
-    on_time = cycle - spec.mio_queue_latency_cycles  # when it was issued, or would have been had it not waited
+    on_time = cycle - spec.mio_queue_latency_cycles  # its issue, as if it had not waited
     release, flight.there = spec.store_release, cycle + beyond_one + spec.mio_data_read_cycles
     if op.is_load:
         release, flight.there = spec.load_release, cycle + beyond_one
@@ -171,7 +172,7 @@ def _send(state: State, c: int, f: int, op: Op, cycle: int, now: int) -> None:
 
 
 def sent_later(state: State, f: int, cycles: int, now: int) -> None:
-    """Registers behind the first are sent later, of a request in a queue or of the last that left it."""
+    """The registers beyond the first are sent later, of a request in a queue or of the last that left it."""
     flight = state.flights[f]
     flight.late += cycles
     if state.outcomes[f].sources_read_at == NEVER:

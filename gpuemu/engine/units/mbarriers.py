@@ -1,10 +1,10 @@
-"""mbarriers in shared memory: who arrives, how many bytes are to come, and who waits for a phase to end.
+"""mbarriers in shared memory: arrivals, expected bytes, and warps that wait for a phase to end.
 
-What an instruction brings is there `mbarrier.arrive_cycles` behind its issue, a copy's bytes when the copy is done. A
-phase ends when neither arrivals nor bytes are missing. A test of a phase looks then; one that finds it over is done
-`mbarrier.test_cycles` behind its issue, another `mbarrier.wake_cycles` behind the end of the phase: that a look sleeps
-or comes again and again, and how often the recorded code looked, is the same here. Arrivals behind asynchronous copies
-(LDGSTS) come when those are done.
+The effect of an instruction arrives `mbarrier.arrive_cycles` after its issue, the bytes of a copy when the copy is
+done. A phase ends when neither arrivals nor bytes are missing. A test of a phase looks at it in that cycle. A test that
+finds the phase over completes `mbarrier.test_cycles` after its issue, any other `mbarrier.wake_cycles` after the end of
+the phase. Whether a test sleeps or repeats, and how often the recorded code looked, makes no difference here. Arrivals
+after asynchronous copies (LDGSTS) take effect when those are done.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from gpuemu.isa.kind import Kind
 
 OTHER, INITIALISES, ARRIVES, TESTS, FOLLOWS_COPIES = range(5)
 FIELDS = 3
-"""Of what is to come: the cycle, a number in the order of coming, and the flight."""
+"""The numbers of a coming effect: the cycle, a number in the order of coming, and the flight."""
 
 
 class Mbarriers(Record):
-    """The unit: what is to come, who waits; `event_of_issue`: the event of each, -1 for none."""
+    """The unit: the effects to come, and the waiting warps. `event_of_issue`: the event of each issue, or -1."""
 
     due: int
     came: int
@@ -35,7 +35,7 @@ class Mbarriers(Record):
     has_events: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing is to come."""
+        """No effect is to come."""
         events = m.program.events
         executions = 0 if events is None else len(events.issue)
         self.due = m.room.ring("operations on mbarriers that are to come", FIELDS * (2 * executions + 1))
@@ -49,7 +49,7 @@ class Mbarriers(Record):
 
 
 class Mbarrier(Record):
-    """One of a CTA: arrivals that a phase takes, those and the bytes that are missing, and its parity."""
+    """An mbarrier of a CTA: the arrivals of a phase, the arrivals and bytes that are missing, and its parity."""
 
     taken: int
     missing: int
@@ -58,7 +58,7 @@ class Mbarrier(Record):
 
 
 class Event(Record):
-    """What one execution of an asynchronous instruction does (see `program.events`)."""
+    """The effect of one execution of an asynchronous instruction (see `program.events`)."""
 
     barriers_at: int
     barriers: int
@@ -75,7 +75,7 @@ class Event(Record):
     nanoseconds: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """As the program has it."""
+        """Initialize from the lowered program."""
         events = m.program.events
         if events is None or number >= len(events):
             return
@@ -89,13 +89,13 @@ class Event(Record):
 
 
 class MbarrierOp(Record):
-    """What an instruction does; `drops`: later phases do without those that arrive."""
+    """The kind of an instruction; `drops`: later phases expect fewer arrivals, by those of this instruction."""
 
     what: int
     drops: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """By its opcode."""
+        """Initialize from the opcode."""
         instruction = m.program.code[m.program.ops[number].index]
         self.drops = int(instruction.has("OPTOUT"))
         kinds = {"EXCH": INITIALISES, "ARRIVE": ARRIVES, "PHASECHK": TESTS}
@@ -106,19 +106,19 @@ class MbarrierOp(Record):
 
 
 class Test(Record):
-    """Of one under way: the mbarrier that it waits for."""
+    """A test under way: the mbarrier that it waits for."""
 
     number: int
 
 
 def event_of(state: State, f: int) -> int:
-    """The event of an instruction under way, -1 if it does nothing or nobody knows what."""
+    """The event of an instruction under way, or -1 if it has none or none is known."""
     unit = state.mbarriers[0]
     return state.event_of_issue[state.flights[f].position] if unit.has_events else -1
 
 
 def comes(state: State, f: int, cycle: int, now: int) -> None:
-    """What an instruction brings to its mbarriers is there at `cycle`; what it brings from other CTAs, too."""
+    """The effects of an instruction on its mbarriers arrive at `cycle`, also those from other CTAs."""
     _due(state, f, cycle, now)
     if state.events[event_of(state, f)].other >= 0:
         spec = state.spec[0]
@@ -126,7 +126,7 @@ def comes(state: State, f: int, cycle: int, now: int) -> None:
 
 
 def _due(state: State, f: int, cycle: int, now: int) -> None:
-    """At a cycle something comes of a flight, of -1 - f from other CTAs."""
+    """An effect of a flight arrives at a cycle; of flight -1 - f, an effect from other CTAs."""
     unit = state.mbarriers[0]
     unit.came += 1
     push(state, unit.due, cycle)
@@ -136,7 +136,7 @@ def _due(state: State, f: int, cycle: int, now: int) -> None:
 
 
 def take_mbarrier(state: State, c: int, w: int, o: int, now: int) -> None:
-    """An operation on an mbarrier issues."""
+    """A warp issues an operation on an mbarrier."""
     spec, what = state.spec[0], state.mbarrier_op[o].what
     f = new_flight(state, c, w, o, now)
     sources_at(state, f, now + spec.mbarrier_source_release_cycles, now)
@@ -154,7 +154,7 @@ def take_mbarrier(state: State, c: int, w: int, o: int, now: int) -> None:
 
 
 def tick_mbarriers(state: State, now: int) -> int:
-    """What has come happens, in the order in which it came."""
+    """Apply the effects that have come, in the order of their coming."""
     due = state.mbarriers[0].due
     while True:
         best, soonest = -1, NEVER
@@ -165,7 +165,7 @@ def tick_mbarriers(state: State, now: int) -> int:
         if soonest > now:
             return soonest
         f = nth(state, due, best + 2)
-        for i in range(FIELDS - 1, -1, -1):  # the last takes its place
+        for i in range(FIELDS - 1, -1, -1):  # the last entry takes its place
             put(state, due, best + i, nth(state, due, length(state, due) - 1))
             take(state, due, length(state, due) - 1)
         if f >= 0:
@@ -199,7 +199,7 @@ def _happens(state: State, f: int, now: int) -> None:
 
 
 def _others(state: State, f: int, now: int) -> None:
-    """What other CTAs of the cluster bring."""
+    """Apply the effects from other CTAs of the cluster."""
     flight, unit = state.flights[f], state.mbarriers[0]
     event = state.events[event_of(state, f)]
     number = state.ctas[state.warps[flight.warp].cta].slot * unit.count + event.other
@@ -210,7 +210,7 @@ def _others(state: State, f: int, now: int) -> None:
 
 
 def _end_phase(state: State, number: int, now: int) -> None:
-    """Where neither arrivals nor bytes are missing, the next phase begins."""
+    """If neither arrivals nor bytes are missing, begin the next phase."""
     barrier = state.mbarrier[number]
     if barrier.missing == 0 and barrier.bytes == 0:
         barrier.parity ^= 1
@@ -219,7 +219,7 @@ def _end_phase(state: State, number: int, now: int) -> None:
 
 
 def _let_go(state: State, number: int, now: int) -> None:
-    """Those go on who wait for the phase that has ended."""
+    """Let the warps go on that wait for the phase that has ended."""
     waits, i = state.mbarriers[0].waits, 0
     while i < length(state, waits):
         f = nth(state, waits, i)

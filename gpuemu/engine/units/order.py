@@ -1,12 +1,14 @@
-"""Which of the warps of a sub-core goes first, of those that can issue in the same cycle (`issue.policy`).
+"""The order of the warps of a sub-core that can issue in the same cycle (`issue.policy`).
 
-Greedy-then-fair, what an H200 does: the scheduler stays with a warp until that yields, branches, or waits for its pipe
-or queue. Else it takes the warp with the lowest count of issues, of equals the youngest. The counts have
-`issue.issue_count_bits` and see an issue `issue.issue_count_delay_cycles` late; when one that is full is to rise, all
-are halved instead. Behind all others come the warps that yielded with their last instruction, those that had to wait
-for room in a queue, and those that a counter held back right behind their last issue: if their stall count was 1, else
-if nobody issued then and their pipe was free. Greedy-then-youngest takes else the youngest; loose round-robin the one
-whose last issue is longest ago, oldest-first the oldest.
+Greedy-then-fair, the policy of an H200: the scheduler stays with a warp until the warp yields, branches, or waits for
+its pipe or queue. Then it takes the warp with the lowest count of issues, and of equals the youngest. The counts have
+`issue.issue_count_bits` and see an issue `issue.issue_count_delay_cycles` late. When a full count would rise, all
+counts are halved instead.
+
+Three groups of warps come last: warps that yielded with their last instruction, warps that had to wait for room in a
+queue, and warps that a counter held back right after their last issue. The last group counts if its stall count was 1,
+or if nobody issued then and its pipe was free. In place of the count, greedy-then-youngest takes the youngest warp,
+loose round-robin the warp whose last issue is longest ago, and oldest-first the oldest warp.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from gpuemu.engine.units.rings import first, length, pop, push
 
 
 class Rank(Record):
-    """Of a warp its count of `issues`, whether it `yielded` with the last, and whose `turn` it is: the lowest."""
+    """The rank of a warp: its count of `issues`, whether it `yielded` with the last, and its `turn`, of which the
+    lowest wins.
+    """
 
     issues: int
     yielded: int
@@ -30,18 +34,18 @@ class Rank(Record):
 
 
 class Uncounted(Record):
-    """Issues of a sub-core that do not count yet: when they do, and the warp, by turns."""
+    """Issues of a sub-core that do not count yet: the cycle in which each does, and its warp, in turn."""
 
     issues: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nobody has issued."""
+        """No warp has issued."""
         most = m.spec.issue_issue_count_delay_cycles + 2
         self.issues = m.room.ring("issues that do not count yet", 2 * most)
 
 
 def goes_before(state: State, w: int, other: int) -> int:
-    """Whether a warp goes before another; warps have their numbers in the order of age."""
+    """Whether a warp goes before another; the numbers of warps are in the order of their age."""
     one: Rank = state.ranks[w]
     two: Rank = state.ranks[other]
     policy = state.spec[0].policy
@@ -60,7 +64,9 @@ def goes_before(state: State, w: int, other: int) -> int:
 
 
 def _comes_last(state: State, w: int) -> int:
-    """Whether it yielded or had to wait for room; who goes to the special-function unit is as good as one that did."""
+    """Whether a warp yielded or had to wait for room. One that goes to the special-function unit counts as if it had
+    yielded.
+    """
     warp = state.warps[w]
     kind = state.pipes[warp.pipe].kind
     if state.ranks[w].yielded > 0 or kind == SPECIAL_QUEUE:
@@ -78,8 +84,9 @@ def _waits(state: State, w: int) -> int:
 def is_kept(state: State, core: Core, now: int) -> int:
     """Whether the warp that issued last goes before others that are ready now.
 
-    Not if it waited for its pipe or queue, branched, or waited for a barrier. Whether it waits for the tensor core or
-    the special-function unit shows right behind its issue, whatever its stall count; for other pipes when that is over.
+    It does not if it waited for its pipe or queue, branched, or waited for a barrier. A wait for the tensor core or the
+    special-function unit shows right after its issue, whatever its stall count. A wait for another pipe shows when the
+    stall count has run out.
     """
     if state.spec[0].policy == ROTATING or state.spec[0].policy == OLDEST:
         return 0
@@ -97,7 +104,7 @@ def is_kept(state: State, core: Core, now: int) -> int:
 
 
 def give_way(state: State, core: Core, alone: int) -> None:
-    """The last to issue gives way if a counter held it back at once (`alone`: nobody issues in the next slot)."""
+    """The last warp to issue gives way if a counter held it back at once (`alone`: no warp issues in the next slot)."""
     if core.current < 0 or state.warps[core.current].op < 0:
         return
     warp, behind = state.warps[core.current], core.last_issue + 1
@@ -109,7 +116,7 @@ def give_way(state: State, core: Core, alone: int) -> None:
 
 
 def issued(state: State, c: int, w: int, now: int, yields: int) -> None:
-    """The warp issues an instruction that yields or does not."""
+    """The warp issues an instruction, which `yields` or not."""
     spec = state.spec[0]
     rank: Rank = state.ranks[w]
     rank.turn = 2 * now + 1
@@ -120,7 +127,7 @@ def issued(state: State, c: int, w: int, now: int, yields: int) -> None:
 
 
 def count(state: State, c: int, now: int) -> None:
-    """Count what is seen by now."""
+    """Count the issues that the counts see by now."""
     core, uncounted = state.cores[c], state.uncounted[c].issues
     most = (1 << state.spec[0].issue_issue_count_bits) - 1
     while length(state, uncounted) > 0 and first(state, uncounted) <= now:

@@ -1,8 +1,8 @@
-"""From the load/store unit to the data stage.
+"""The way from the load/store unit to the data stage.
 
-Requests come to the window in the order in which their registers are there, a load before a store of the same cycle.
-Accesses to global memory go in the order of their dispatch: a load waits until the registers of the stores before it
-are there.
+Requests come to the window in the order in which their registers arrive, a load before a store of the same cycle.
+Accesses to global memory keep the order of their dispatch: a load waits until the registers of the stores before it
+have arrived.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuemu.engine.units.window import comes as comes_to_data_stage
 
 
 def tick_pass_on(state: State, now: int) -> int:
-    """Pass on what is there by now."""
+    """Pass on the requests whose registers have arrived."""
     cycle = early(state, now)
     while length(state, state.load_store[0].sent) > 0:
         there = state.flights[first_sent(state)].there
@@ -30,7 +30,7 @@ def tick_pass_on(state: State, now: int) -> int:
 
 
 def comes(state: State, f: int) -> None:
-    """A request has been dispatched: its registers are on the way."""
+    """A request has been dispatched, and its registers are on the way."""
     flight = state.flights[f]
     unit: LoadStore = state.load_store[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
@@ -44,7 +44,7 @@ def comes(state: State, f: int) -> None:
 
 
 def first_sent(state: State) -> int:
-    """Whose registers are there first."""
+    """The request whose registers arrive first."""
     sent = state.load_store[0].sent
     best = nth(state, sent, 0)
     for i in range(1, length(state, sent)):
@@ -66,7 +66,7 @@ def _comes_before(state: State, f: int, g: int) -> int:
 
 
 def take_complete(state: State, cycle: int, now: int) -> None:
-    """The first that is there goes on to the data stage, or turns out to come later."""
+    """The request that arrives first goes on to the data stage, or turns out to come later."""
     spec = state.spec[0]
     unit: LoadStore = state.load_store[0]
     f = first_sent(state)

@@ -1,14 +1,14 @@
-"""The execution pipes of a sub-core and the queues in front of its slow units: from when on each accepts.
+"""The execution pipes of a sub-core and the queues of its slow units, and the cycle from which each accepts.
 
-A pipe takes an instruction when the issue interval of the one before has passed: `operations.*.issue_interval_cycles`,
-of tensor instructions by shape and type (`tensor_core.operations`), with what the tensor pipe loses between kinds
-(`tensor_core.turnaround`). A queue is full when `entries` are taken, until the first of them is known to leave: a
-throttle stall. Some pipes have parts in common with others: "fmalite|fmaheavy" takes the first part that is free,
-"fmaheavy+fmalite" both. One whose name begins with sm_ is the SM's: it takes the instructions of all sub-cores one
-after another, of which each has one wait.
+A pipe takes an instruction when the issue interval of the previous one has passed:
+`operations.*.issue_interval_cycles`, for tensor instructions by shape and type (`tensor_core.operations`), plus the
+cycles that the tensor pipe loses between kinds (`tensor_core.turnaround`). A queue is full when `entries` are taken,
+until the first of them is known to leave: a throttle stall. Some pipes have parts in common: "fmalite|fmaheavy" takes
+the first part that is free, "fmaheavy+fmalite" both. A pipe whose name begins with sm_ belongs to the SM. It takes the
+instructions of all sub-cores one after another, and each sub-core has one instruction that waits.
 
-Each counts the cycles in which it accepted nothing; so does the sub-core those in which it stood for operands, which
-count for all its pipes. Such spans are told in the order of time, no later than in the cycle before they begin.
+Each pipe counts the cycles in which it accepted nothing. The sub-core counts those in which it stood for operands,
+which count for all its pipes. Such spans are noted in the order of time, at the latest in the cycle before they begin.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from gpuemu.engine.state import Core, State
 from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.kinds import QUEUE, SHARED_PARTS, SPECIAL_QUEUE
 from gpuemu.engine.units.rings import first, forget, length, push
-from gpuemu.program.units import Unit as Behind
-from gpuemu.program.units import is_of_sm, parts_of
+from gpuemu.program.units import Destination, is_of_sm, parts_of
 
 
 class Pipe(Record):
-    """A pipe of a sub-core: fixed-latency, tensor, or a queue (`kind`). It accepts from `free_at` on, and a warp waits
-    for the reason `throttle` until then.
+    """A pipe of a sub-core: fixed-latency, tensor, or a queue (`kind`).
 
-    Of a queue: its `entries`, how many are `taken` by what has not left, when those that leave do so. Of one with
-    parts in common with others: their numbers (one or both), and whether `any` will do. What `is_of_sm` is taken until
-    `sm_free_at`, which that of the first sub-core tells. `closed_*`: for how many cycles it has accepted nothing for
-    other reasons than a sub-core that issues to others.
+    It accepts from `free_at` on, and a warp waits for the reason `throttle` until then. A queue has `entries`, of which
+    `taken` have not left, and notes when those that leave do. A pipe with common parts has their numbers (one or both),
+    and whether `any` will do. A pipe that `is_of_sm` is taken until `sm_free_at`, which the first sub-core's has.
+    `closed_*`: the cycles in which it has accepted nothing, except those in which the sub-core issued to other pipes.
     """
 
     kind: int
@@ -51,16 +49,16 @@ class Pipe(Record):
     closed_until: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """The pipes of each sub-core, and behind them room for the parts of those that share some."""
+        """The pipes of each sub-core, then room for the parts of pipes that share some."""
         program, n = m.program, number % (2 * len(m.program.pipes))
         if n >= len(program.pipes):
             return
-        self.taken_at, self.is_tensor = -1, int(program.units[n] is Behind.TENSOR)
+        self.taken_at, self.is_tensor = -1, int(program.units[n] is Destination.TENSOR)
         shared = [part for name in program.pipes if len(parts_of(name)) > 1 for part in parts_of(name)]
         places = {part: number - n + i for i, part in enumerate(dict.fromkeys(shared))}
         self.entries, self.throttle = m.queues[n]
         if self.entries:
-            self.kind = SPECIAL_QUEUE if program.units[n] is Behind.SPECIAL_FUNCTION else QUEUE
+            self.kind = SPECIAL_QUEUE if program.units[n] is Destination.SPECIAL_FUNCTION else QUEUE
             self.leaves = m.room.ring("entries of a queue that fall free", self.entries + 2)
         elif any(part in places for part in parts_of(program.pipes[n])):
             own = [places[part] for part in parts_of(program.pipes[n])]
@@ -71,12 +69,12 @@ class Pipe(Record):
 
 
 def closed_before(total: int, until: int, cycle: int) -> int:
-    """How many cycles before `cycle` were closed, of which `total` are until `until` and those behind `cycle` all."""
+    """How many cycles before `cycle` were closed, of which `total` lie before `until` and all after `cycle` count."""
     return total - max(0, until - cycle)
 
 
 def shut(pipe: Pipe, begin: int, until: int) -> None:
-    """Count a span in which it accepts nothing."""
+    """Count a span in which a pipe accepts nothing."""
     begin = max(begin, pipe.closed_until)
     if until > begin:
         pipe.closed_total += until - begin
@@ -91,7 +89,7 @@ def close(pipe: Pipe, begin: int, until: int) -> None:
 
 
 def stand(state: State, core: Core, begin: int, until: int) -> None:
-    """The sub-core issues nothing in a span, for an instruction that waits for the register file."""
+    """The sub-core issues nothing in a span, because an instruction waits for the register file."""
     begin_here = max(begin, core.closed_until)
     if until > begin_here:
         core.closed_total += until - begin_here
@@ -127,7 +125,7 @@ def occupy(state: State, core: Core, p: int, start: int, until: int) -> None:
 
 
 def _parts_free_at(state: State, pipe: Pipe) -> int:
-    """When its parts let it accept an instruction."""
+    """The cycle from which a pipe's parts let it accept an instruction."""
     one: Pipe = state.pipes[pipe.part]
     other: Pipe = state.pipes[pipe.other_part]
     if pipe.any_part:
@@ -147,7 +145,7 @@ def enter_queue(state: State, p: int, now: int) -> None:
 
 
 def leave_queue(state: State, core: Core, p: int, cycle: int) -> int:
-    """One that is known to leave it at `cycle` does; returns whether the queue was full."""
+    """An instruction leaves a queue at `cycle`; returns whether the queue was full."""
     pipe = state.pipes[p]
     pipe.taken -= 1
     push(state, pipe.leaves, cycle)

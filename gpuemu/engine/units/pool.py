@@ -1,4 +1,4 @@
-"""What is on its way from the load/store unit to the data stage, and what room there is for more.
+"""Requests on their way from the load/store unit to the data stage, and the room for more.
 
 There is room for `mio.pool_entries` requests, `mio.store_data_registers` of stores and `mio.store_pool_wavefronts` of
 global stores.
@@ -11,7 +11,7 @@ from gpuemu.engine.setup import Setup
 
 
 class LoadStore(Record):
-    """The load/store unit: what is on its way to the data stage, and what room there is."""
+    """The load/store unit: the requests on their way to the data stage, and the room for more."""
 
     next_accept: int
     sent: int
@@ -26,11 +26,11 @@ class LoadStore(Record):
     data_path: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has been sent."""
+        """No request has been sent."""
         s, room = m.spec, m.room
         self.sent = room.ring("requests on their way to the data stage", m.requests + 1)
         self.entered = room.ring("entries of the pool that fall free", min(m.requests, s.mio_pool_entries) + 2)
-        # A store takes as many of the pool as it has wavefronts, at least one, or waits for an empty one.
+        # A store takes a place for each of its wavefronts, at least one, or waits for an empty pool.
         stores = min(m.requests, s.mio_store_pool_wavefronts + 1)
         self.stored = room.ring("stores that have not left L1", 2 * stores + 2)
         self.held_data, self.held_registers = (
@@ -42,9 +42,11 @@ class LoadStore(Record):
 
 
 class Mio(Record):
-    """A sub-core's queue to the load/store unit: the one `outside` has left it, at `left_at`, and is not dispatched.
+    """A sub-core's queue to the load/store unit. The request `outside` has left it, at `left_at`, and is not
+    dispatched.
 
-    Registers of the last that was are sent until `sending_until`. When one was `dispatched_at` last, and `accepted_at`.
+    The registers of the last dispatched request are sent until `sending_until`. `dispatched_at` and `accepted_at` are
+    the last cycles of either.
     """
 
     queue: int
@@ -56,7 +58,7 @@ class Mio(Record):
     accepted_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has been sent."""
+        """No request has been sent."""
         self.queue = m.room.ring("requests in a queue of the load/store unit", m.spec.mio_queue_entries + 2)
         self.outside = self.last_sent = -1
         self.dispatched_at = self.accepted_at = number - m.spec.sm_sub_cores

@@ -1,23 +1,23 @@
-"""The ports of a sub-core's register file, which instructions of fixed latency read their operands through.
+"""The ports of a sub-core's register file, through which instructions of fixed latency read their operands.
 
-What does not have its operands within `register_file.read_cycles` of its entry waits, and everything behind it: stall
-counts run from when it has entered, and from its second slot behind it on the sub-core stands. What stands in line
-behind one that waits reads from a cycle earlier on. So does one that would write its result, `write_cycles` after its
-issue, where an mma writes. An mma has its fragments read in cycles of its own, which others get round. While the
-sub-core stands, stall counts and the mma's issue interval stand, too, but not what the mma reads and writes.
+An instruction without its operands `register_file.read_cycles` after its entry waits, and everything after it waits,
+too. Stall counts then run from its entry, and the sub-core stands from the second slot after it. The next instruction
+in line reads from one cycle earlier on. An instruction that would write its result, `write_cycles` after its issue,
+when an mma writes also waits. An mma reads its fragments in cycles of its own, which others avoid. While the sub-core
+stands, stall counts and the mma's issue interval stand, too, but the mma's reads and writes go on.
 
-Results of fixed latency come over the forwarding path until `forwarding_cycles` behind their issue, one register of a
-bank for each instruction; a second is read from the register file, `bank_ready_cycles` behind the end of that.
-IMAD.WIDE reads its operands twice, a forwarded one late the second time; its pipe's interval runs from the first. It
-does not leave before an mma has read its fragments, and an mma right behind it is a cycle late. Scalar arithmetic on
-the tensor pipe writes as an mma does.
+Results of fixed latency come over the forwarding path until `forwarding_cycles` after their issue, one register of a
+bank for each instruction. A second one is read from the register file, `bank_ready_cycles` after the end of that.
+IMAD.WIDE reads its operands twice, a forwarded one late the second time; its pipe's interval runs from the first read.
+IMAD.WIDE does not leave before an mma has read its fragments, and an mma right after it is a cycle late. Scalar
+arithmetic on the tensor pipe writes as an mma does.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State, Warp
@@ -33,10 +33,11 @@ Stops = Annotated[list[int], STOPS]
 
 
 class Ports(Record):
-    """The operand ports of a sub-core: the last instruction that read, the last stops, what the tensor pipe writes.
+    """The operand ports of a sub-core: the last instruction that read, the last stops, and the writes of the tensor
+    pipe.
 
-    Of what read last, on the scale of issues: `late`, how much later for a stop its counts start, `late_again`, how
-    much of that is for its second read; the other warps' counts stand for `put_off_cycles` from `put_off_from` on.
+    For the last reader, on the scale of issues: a stop delays its counts by `late`, of which `late_again` is for its
+    second read. The other warps' counts stand for `put_off_cycles` from `put_off_from` on.
     """
 
     late: int
@@ -57,17 +58,17 @@ class Ports(Record):
     write_mask: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has been read."""
+        """No operand has been read."""
         self.mma_warp = self.last_start = self.last_due = self.last_stop = self.last_writes = -1
         self.tensor_writes_at, self.write_mask = m.room.numbers("tensor_writes", m.reach.writes, -1), m.reach.writes - 1
 
 
-def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) -> int:
-    """`op` of a warp issues now; returns when it begins to read.
+def read_operands(state: State, c: int, w: int, op: OpRecord, now: int, keeps: int) -> int:
+    """`op` of a warp issues now; returns the cycle in which it begins to read.
 
-    `keeps`: whether the latches still hold what its warp's reuse flags say. Leaves in the core how much later for a
-    stop the counts of the instruction start (`late`), how much of that is for its second read (`late_again`), and from
-    when on and how long the other warps' stand.
+    `keeps`: whether the latches still hold the registers that its warp's reuse flags keep. The core then has the delay
+    of the instruction's counts by a stop (`late`), the part of it for the second read (`late_again`), and the span in
+    which the other warps' counts stand.
     """
     core = state.cores[c]
     ports: Ports = state.ports[c]
@@ -78,7 +79,7 @@ def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) ->
         _reserve(state, c, w, op, start, now)
     ports.late = standing(ports, start)
     if ports.late > 0 and ports.last_reads_twice and op.is_tensor:
-        ports.late += 1  # right behind an IMAD.WIDE
+        ports.late += 1  # right after an IMAD.WIDE
     if op.is_tensor == 0:
         _keep_up(state, c, state.warps[w], op, start, keeps)
     if op.turnaround > 0:
@@ -96,12 +97,12 @@ def read_operands(state: State, c: int, w: int, op: Op, now: int, keeps: int) ->
 
 
 def entered(state: State, ports: Ports) -> int:
-    """When the last that read entered, on the scale of issues: later if it waited for registers."""
+    """The cycle in which the last reader entered, on the scale of issues: later if it waited for registers."""
     return ports.last_due - (state.spec[0].register_file_read_cycles - 1)
 
 
 def standing(ports: Ports, cycle: int) -> int:
-    """For how long the sub-core stands right behind the slot of `cycle`."""
+    """Cycles that the sub-core stands right after the slot of `cycle`."""
     last = (ports.stops - 1) % STOPS
     if ports.stops > 0 and ports.stop_begins[last] == cycle + 1:
         return ports.stop_ends[last] - ports.stop_begins[last]
@@ -117,7 +118,7 @@ def goes_on_at(ports: Ports, cycle: int) -> int:
 
 
 def next_stop(state: State, c: int, now: int) -> int:
-    """Count the stops that have begun; returns when the next does, -1 if none is known."""
+    """Count the stops that have begun; returns the cycle of the next, or -1 if none is known."""
     ports: Ports = state.ports[c]
     while ports.stops_counted < ports.stops:
         n = ports.stops_counted % STOPS
@@ -128,7 +129,7 @@ def next_stop(state: State, c: int, now: int) -> int:
     return -1
 
 
-def _keep_up(state: State, c: int, warp: Warp, op: Op, cycle: int, keeps: int) -> None:
+def _keep_up(state: State, c: int, warp: Warp, op: OpRecord, cycle: int, keeps: int) -> None:
     """The sub-core stops for latches and registers that are not free in time, and for writes of the tensor pipe."""
     spec = state.spec[0]
     ports: Ports = state.ports[c]
@@ -144,15 +145,15 @@ def _keep_up(state: State, c: int, warp: Warp, op: Op, cycle: int, keeps: int) -
     ports.last_writes = entry if op.writes_registers else -1
     ports.last_stop = -1
     ports.last_reads_twice = 1 if op.second_read > 0 else 0
-    # A stop right behind this instruction leaves the ports more time; the next comes a slot behind that one.
+    # A stop right after this instruction leaves the ports more time; the next instruction comes a slot later.
     late = _stop(state, c, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read)
-    if entry + op.stall_cycles >= due:  # else what it holds up has gone by then
+    if entry + op.stall_cycles >= due:  # else the instructions that it holds up have gone by then
         ports.late += late
         ports.late_again = op.second_read
 
 
-def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
-    """For how long an instruction waits for registers that were on the forwarding path when it issued."""
+def _held(state: State, warp: Warp, op: OpRecord, fresh_from: int) -> int:
+    """Cycles for which an instruction waits for registers that were on the forwarding path at its issue."""
     held, at = 0, op.meets_at
     for _ in range(op.meets):
         count, latest, second = state.program[at], -1, -1
@@ -167,14 +168,14 @@ def _held(state: State, warp: Warp, op: Op, fresh_from: int) -> int:
         if op.second_read > 0:
             if latest >= 0:
                 held = max(held, latest - fresh_from + 1)
-        elif second >= 0:  # the last comes this way, those before it from the register file
+        elif second >= 0:  # the last register comes this way, the others from the register file
             held = max(held, second - fresh_from + 1 + state.spec[0].register_file_bank_ready_cycles)
         at += 1 + count
     return held
 
 
-def _reserve(state: State, c: int, w: int, op: Op, start: int, now: int) -> None:
-    """An mma begins at `start`; what has not been read gets round its reads."""
+def _reserve(state: State, c: int, w: int, op: OpRecord, start: int, now: int) -> None:
+    """An mma begins at `start`; operands that have not been read avoid its reads."""
     ports: Ports = state.ports[c]
     at, count = op.port_reads_anew_at, op.port_reads_anew
     if w == ports.mma_warp:
@@ -202,13 +203,13 @@ def _writes(state: State, c: int, cycle: int) -> int:
 
 
 def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
-    """Let the sub-core stand until the last that read has its registers, and can write; returns for how long."""
+    """Let the sub-core stand until the last reader has its registers and can write; returns the number of cycles."""
     core = state.cores[c]
     ports: Ports = state.ports[c]
     late = max(0, read_by - ports.last_due)
     if ports.last_writes >= 0:
         writes = ports.last_writes
-        # Products leave every second pair of cycles: what writes twice, two cycles apart, waits for their end.
+        # Products leave every second pair of cycles: an mma that writes twice, two cycles apart, waits for their end.
         while _writes(state, c, writes + late) or _writes(state, c, writes + late + second_read):
             late += 1
         ports.last_writes += late

@@ -1,7 +1,8 @@
-"""Registers that warps hand over: USETMAXREG.DEALLOC gives some up, TRY_ALLOC asks for more.
+"""Registers that warps hand over: USETMAXREG.DEALLOC releases some, TRY_ALLOC requests more.
 
-A warp that gives stands for `registers.give_cycles`; asking takes `registers.take_cycles`. The trace has the turn that
-succeeded alone: one that asks in the same CTA while another gives waits for that, others go on at once.
+A warp that releases registers waits `registers.give_cycles`; a request takes `registers.take_cycles`. The trace has
+only the attempt that succeeded. A request waits for another warp of the same CTA that is releasing registers, else it
+goes on at once.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from gpuemu.isa.kind import Kind
 
 
 class HandOverOp(Record):
-    """Whether an instruction gives registers up."""
+    """Whether an instruction releases registers."""
 
     gives: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """By its opcode."""
+        """Initialize from the opcode."""
         self.gives = int(m.program.code[m.program.ops[number].index].has("DEALLOC"))
 
 
 class Given(Record):
-    """Of a CTA: when the last warp that gave registers up had done so."""
+    """The cycle in which the last warp of a CTA has released its registers."""
 
     given_at: int
 
 
 def take_registers(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A warp gives registers up, or asks for some."""
+    """A warp releases or requests registers."""
     spec, warp = state.spec[0], state.warps[w]
     given = state.given[warp.cta]
     f = new_flight(state, c, w, o, now)

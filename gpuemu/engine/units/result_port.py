@@ -1,8 +1,8 @@
-"""The port through which results from outside a sub-core's pipes of fixed latency are written to its registers.
+"""The port that writes results from outside a sub-core's fixed-latency pipes to its registers.
 
-It takes a register a cycle. What an mma or the special-function unit writes comes at its time; what the load/store unit
-returns gives way, in order, and also to arithmetic that writes to the same bank. Sub-cores that have registers waiting
-take turns on the way that they share, register by register.
+The port takes a register per cycle. Writes of an mma or the special-function unit come at their time. Results from the
+load/store unit give way to them, in order, and also to arithmetic that writes to the same bank. Sub-cores with waiting
+registers take turns on the way that they share, register by register.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gpuemu.engine.units.way_back import WayBack
 
 
 class WritePort(Record):
-    """The port of a sub-core; `written`: of the part that comes first so many registers.
+    """The port of a sub-core; `written` registers of the first part have been written.
 
-    Cycles in which others write stand in a ring by cycle, those of arithmetic in one for each bank.
+    Rings by cycle hold the cycles in which other results are written; arithmetic has one for each bank.
     """
 
     written: int
@@ -29,14 +29,14 @@ class WritePort(Record):
     arithmetic_mask: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing is written."""
+        """No register has been written."""
         self.write_mask, self.arithmetic_mask = m.reach.writes - 1, m.reach.arithmetic - 1
         self.others_write_at = m.room.numbers("other_writes", m.reach.writes, -1)
         self.arithmetic_at = m.room.numbers("arithmetic_writes", m.reach.arithmetic * m.spec.register_file_banks, -1)
 
 
 def others_write(state: State, c: int, first_cycle: int, count: int, now: int) -> None:
-    """An mma or the special-function unit writes in so many cycles; what was asked for once stays taken."""
+    """An mma or the special-function unit writes in so many cycles; a cycle once taken stays taken."""
     port: WritePort = state.write_ports[c]
     mask = port.write_mask
     note_ahead(state, first_cycle + count, now, mask)
@@ -55,7 +55,7 @@ def arithmetic_writes(state: State, c: int, banks: int, cycle: int, now: int) ->
 
 
 def tick_results(state: State, now: int) -> int:
-    """Write the registers that may be written, by turns."""
+    """Write the registers that may be written, in turn."""
     spec = state.spec[0]
     way: WayBack = state.way_back[0]
     room, last = way.ways, way.last_back
@@ -73,7 +73,7 @@ def tick_results(state: State, now: int) -> int:
 
 
 def _may_write(state: State, c: int, now: int) -> int:
-    """Whether the first register that comes has come, and nothing else writes to its bank or through the port."""
+    """Whether the first register has arrived, and nothing else writes to its bank or through the port."""
     port: WritePort = state.write_ports[c]
     returning = state.back[c].returning
     if length(state, returning) == 0 or nth(state, returning, 2) > now:
@@ -96,7 +96,7 @@ def _may_write(state: State, c: int, now: int) -> int:
 
 
 def _write(state: State, c: int, now: int) -> None:
-    """The first register is written; the part that it is of comes a register a cycle."""
+    """Write the first register; its part comes at one register per cycle."""
     port: WritePort = state.write_ports[c]
     returning = state.back[c].returning
     f, part = first(state, returning), nth(state, returning, 1)

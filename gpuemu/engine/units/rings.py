@@ -1,6 +1,7 @@
-"""Queues of numbers in the pool, by their number among the rings; and bags, which give up any of theirs.
+"""Queues of numbers in the pool, named by their number among the rings, and bags, which give up any of their entries.
 
-`engine.room` makes them long enough. If one is not, that is noted, and whoever drives the units ends the run with it.
+`engine.room` makes them long enough. A ring that is full is noted, and the driver of the units ends the run with an
+error.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from __future__ import annotations
 from gpuemu.engine.state import State
 
 BY_CYCLE = -1
-"""Stands for all sets of cycles, which are rings by cycle, in place of a ring's number and 1 more."""
+"""Stands for all sets of cycles, which are rings by cycle, in place of a ring's number plus 1."""
 
 
 def length(state: State, number: int) -> int:
-    """How many are in it."""
+    """The number of entries."""
     ring = state.rings[number]
     return ring.tail - ring.head
 
 
 def push(state: State, number: int, value: int) -> None:
-    """One more, behind all."""
+    """Append a value."""
     ring = state.rings[number]
     if ring.tail - ring.head > ring.mask:
         state.sm[0].full = number + 1
@@ -27,7 +28,7 @@ def push(state: State, number: int, value: int) -> None:
 
 
 def pop(state: State, number: int) -> int:
-    """The first, which leaves."""
+    """Remove and return the first entry."""
     ring = state.rings[number]
     value = state.pool[ring.at + (ring.head & ring.mask)]
     ring.head += 1
@@ -35,37 +36,37 @@ def pop(state: State, number: int) -> int:
 
 
 def first(state: State, number: int) -> int:
-    """The first."""
+    """The first entry."""
     ring = state.rings[number]
     return state.pool[ring.at + (ring.head & ring.mask)]
 
 
 def nth(state: State, number: int, index: int) -> int:
-    """The one `index` behind the first."""
+    """The entry `index` places after the first."""
     ring = state.rings[number]
     return state.pool[ring.at + ((ring.head + index) & ring.mask)]
 
 
 def put(state: State, number: int, index: int, value: int) -> None:
-    """Another in its place."""
+    """Replace an entry."""
     ring = state.rings[number]
     state.pool[ring.at + ((ring.head + index) & ring.mask)] = value
 
 
 def take(state: State, number: int, index: int) -> None:
-    """Of a bag: that one leaves, and the last takes its place."""
+    """Remove an entry of a bag; the last entry takes its place."""
     ring = state.rings[number]
     ring.tail -= 1
     state.pool[ring.at + ((ring.head + index) & ring.mask)] = state.pool[ring.at + (ring.tail & ring.mask)]
 
 
 def forget(state: State, number: int, until: int) -> None:
-    """Of a queue of cycles in order: those up to `until` leave."""
+    """Remove the entries up to `until` from a queue of cycles in order."""
     while length(state, number) > 0 and first(state, number) <= until:
         pop(state, number)
 
 
 def note_ahead(state: State, cycle: int, now: int, mask: int) -> None:
-    """A cycle is noted `now` in a set with so many places and one more."""
+    """Check `now` that a set with `mask` + 1 places has room for a cycle."""
     if cycle - now > mask:
         state.sm[0].full = BY_CYCLE

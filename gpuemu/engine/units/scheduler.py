@@ -1,8 +1,8 @@
-"""A sub-core's scheduler, which issues at most one warp instruction a cycle.
+"""A sub-core's scheduler, which issues at most one warp instruction per cycle.
 
-A warp may issue when its stall count has run out, what it depends on is settled, and the pipe of its next instruction
-accepts. At a barrier it goes on until `barrier.blocks_after_cycles` behind it, then only fixed-latency arithmetic does
-until the barrier opens. `order.py` says who goes first, `issue.py` what an issue does.
+A warp may issue when its stall count has run out, its dependences are settled, and the pipe of its next instruction
+accepts. At a barrier the warp goes on for `barrier.blocks_after_cycles`. Then it issues only fixed-latency arithmetic
+until the barrier opens. `order.py` has the order of the warps, `issue.py` the effects of an issue.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gpuemu.engine.units.ports import goes_on_at, next_stop
 
 
 class Choices(Record):
-    """Room for the warps of a sub-core that are ready."""
+    """Room for the ready warps of a sub-core."""
 
     at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """For all that there may be."""
+        """There is room for all warps."""
         self.at = m.room.numbers("choice", m.spec.sm_max_warps)
 
 
 def tick_sub_core(state: State, c: int, now: int) -> int:
-    """Issue if there is something to issue."""
+    """Issue an instruction if a warp is ready."""
     core, choices, warps, pipes = state.cores[c], state.choice, state.warps, state.pipes
     if now < core.next_slot:
         return core.next_slot
@@ -67,7 +67,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
 
 
 def _choose(state: State, c: int, ready: int, now: int) -> int:
-    """Who of those that are ready issues."""
+    """The ready warp that issues."""
     core = state.cores[c]
     choices: list[int] = state.choice
     choices_at: int = state.choices[c].at
@@ -82,7 +82,7 @@ def _choose(state: State, c: int, ready: int, now: int) -> int:
 
 
 def _past_barrier(state: State, warp: Warp, possible: int) -> int:
-    """When it may issue for the sake of the barrier, if else it might at `possible`."""
+    """The first cycle in which a warp at a barrier may issue, if it might otherwise at `possible`."""
     op = state.ops[warp.op]
     if op.passes_barrier or possible >= warp.opens_at or (possible < warp.blocked_from and op.slips_barrier):
         return possible
@@ -90,7 +90,7 @@ def _past_barrier(state: State, warp: Warp, possible: int) -> int:
 
 
 def _see(state: State, core: Core, warp: Warp, now: int) -> None:
-    """When a warp has become ready: for how long its core and its pipe had accepted nothing by then."""
+    """A warp has become ready: note for how long its core and its pipe had accepted nothing."""
     ready = warp.ready_at
     if warp.opens_at <= now and warp.opens_at > ready and state.ops[warp.op].passes_barrier == 0:
         ready = warp.opens_at

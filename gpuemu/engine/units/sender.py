@@ -1,24 +1,24 @@
-"""What a sub-core sends to slow units: when the registers of memory and special-function instructions are read.
+"""The sender of a sub-core: it reads the registers that memory and special-function instructions send to slow units.
 
-One register is read every `mio.cycles_per_source_register`. Memory instructions send theirs in the order of issue: the
-first of a load or copy `mio.address_read_cycles` after the issue at the earliest, that of others `mio.data_read_cycles`
-later, and as much later again if it finds the sender busy. Special-function instructions wait beside that order, in a
-queue of `special_function.queue_entries`, until their unit takes one, and then go first; but a memory instruction that
-has begun sends all but its last register before.
+The sender reads one register every `mio.cycles_per_source_register`. Memory instructions send theirs in the order of
+issue. The first register of a load or copy is read at least `mio.address_read_cycles` after the issue, that of other
+instructions `mio.data_read_cycles` later, and again as much later if the sender is busy then. Special-function
+instructions wait beside that order, in a queue of `special_function.queue_entries`, until their unit takes one. Then
+they go first, except that a memory instruction that has begun sends all but its last register before.
 
-An mma that begins in the very cycle of such a read begins `tensor_core.operands.memory_instruction_cycles` later. Then
-it keeps the ports for its issue interval, and a read that falls in there waits for the end or for a cycle that the mma
+An mma that begins in the very cycle of such a read begins `tensor_core.operands.memory_instruction_cycles` later. It
+then keeps the ports for its issue interval. A read in that interval waits for its end, or for a cycle that the mma
 leaves free.
 
-The ports of the register file need to know reads some cycles ahead, so they are planned at the issue, within the
-sub-core, and anew when an mma begins.
+The ports of the register file need to know reads some cycles ahead. The sender therefore plans them at the issue,
+within the sub-core, and again when an mma begins.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.reach import special_entries
 from gpuemu.engine.records import Record
 from gpuemu.engine.room import power_of_two
@@ -33,13 +33,13 @@ from gpuemu.engine.units.result_port import others_write
 from gpuemu.engine.units.rings import push
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.registers import MOST_SOURCE_WORDS
-from gpuemu.program.units import Unit as Behind
+from gpuemu.program.units import Destination
 
 Words = Annotated[list[int], MOST_SOURCE_WORDS]
 
 
 class Sending(Record):
-    """A memory instruction with registers to read. `reads`: when each is; `free_at`: the sender is behind it."""
+    """A memory instruction with registers to read. `reads`: the cycle of each; `free_at`: the sender has finished."""
 
     flight: int
     issued_at: int
@@ -50,10 +50,11 @@ class Sending(Record):
 
     @staticmethod
     def places(m: Setup) -> int:
-        """How many memory instructions of a sub-core have registers to read: those in its queue, and those that left.
+        """The number of memory instructions of a sub-core with registers to read: those in its queue, and those that
+        left it.
 
-        These read theirs `data_read_cycles` later than loads at most, and leave it no sooner than the dispatch interval
-        behind each other; between two of them a store that follows a load does.
+        Instructions that left read their registers at most `data_read_cycles` later than loads. They leave the queue at
+        least a dispatch interval apart, and between two of them goes a store that follows a load.
         """
         s = m.spec
         apart = max(s.mio_minimum_dispatch_interval_cycles, s.mio_cycles_per_source_register)
@@ -62,7 +63,7 @@ class Sending(Record):
 
 
 class Special(Record):
-    """An instruction for the special-function unit: when it would have been issued had it not waited."""
+    """An instruction for the special-function unit, with its issue as if it had not waited."""
 
     op: int
     warp: int
@@ -75,16 +76,16 @@ class Special(Record):
 
     @staticmethod
     def places(m: Setup) -> int:
-        """How many a sub-core knows at once."""
+        """The number of special-function instructions that a sub-core knows at once."""
         return power_of_two(1 + min(len(m.program.path), special_entries(m.program, m.spec)))
 
 
 class Sender(Record):
-    """What sends a sub-core's registers: from when on it is free, and so the special-function unit.
+    """The sender of a sub-core's registers: the cycles from which it and the special-function unit are free.
 
-    `sendings`, `specials`: rings over the records above. From `specials_running` on the unit works on these, from
-    `specials_waiting` on they are in its queue. The last mma has the ports from `mma_from` until `mma_until`, but for
-    every `mma_free_every`-th cycle.
+    `sendings` and `specials` are rings over the records above. The unit works on the specials from `specials_running`
+    on; those from `specials_waiting` on are in its queue. The last mma has the ports from `mma_from` until `mma_until`,
+    except for every `mma_free_every`-th cycle.
     """
 
     core: int
@@ -100,12 +101,12 @@ class Sender(Record):
     mma_free_every: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing is sent."""
+        """No register has been sent."""
         self.core = number
         sendings, specials = Sending.places(m), Special.places(m)
         self.sendings = m.room.ring("memory instructions with registers to read", sendings, number * sendings)
         self.specials = m.room.ring("special-function instructions under way", specials, number * specials)
-        self.special_pipe = m.pipe_behind(Behind.SPECIAL_FUNCTION, number)
+        self.special_pipe = m.pipe_behind(Destination.SPECIAL_FUNCTION, number)
 
 
 def sending_of(state: State, sender: Sender, number: int) -> Sending:
@@ -130,7 +131,7 @@ def take_memory(state: State, c: int, w: int, o: int, now: int) -> None:
         _send_registers(state, state.senders[c], f, now)
     push(state, state.mio[c].queue, f)
     enter_queue(state, state.cores[c].pipes_at, now)
-    # It leaves its queue no sooner than that, by the unit's own clock; if others are before it, later.
+    # This is the earliest cycle in which it leaves its queue, by the unit's own clock; others may go before it.
     wake(state, state.phase[0].load_store, turn(state, now + spec.mio_queue_latency_cycles))
 
 
@@ -152,7 +153,7 @@ def _send_registers(state: State, sender: Sender, f: int, now: int) -> None:
 
 
 def take_special(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A special-function instruction goes to its queue; it is known when its result is there, as things are."""
+    """A special-function instruction goes to its queue; the cycle of its result is known as things are."""
     sender: Sender = state.senders[c]
     ring = state.rings[sender.specials]
     _forget(state, sender, now)
@@ -172,8 +173,8 @@ def take_special(state: State, c: int, w: int, o: int, now: int) -> None:
     issued_variable(state, w, state.ops[o], special.done_at)
 
 
-def mma_begins(state: State, c: int, op: Op, start: int, now: int) -> int:
-    """An mma has its ports from `start` on, or from the returned cycle; reads not yet begun go round it."""
+def mma_begins(state: State, c: int, op: OpRecord, start: int, now: int) -> int:
+    """An mma has its ports from `start` on, or from the returned cycle; reads not yet begun avoid its interval."""
     sender: Sender = state.senders[c]
     _forget(state, sender, start - 1)
     if reads_in(state, c, -1, start):
@@ -211,7 +212,7 @@ def reads_in(state: State, c: int, bank: int, cycle: int) -> int:
 
 
 def _forget(state: State, sender: Sender, until: int) -> None:
-    """Forget what has read everything by the end of cycle `until`."""
+    """Forget instructions that have read everything by the end of cycle `until`."""
     ring = state.rings[sender.sendings]
     while ring.head < ring.tail:
         sending = sending_of(state, sender, ring.head)
@@ -237,7 +238,7 @@ def _data_read(state: State) -> int:
 
 
 def _plan(state: State, sender: Sender, begin: int, after: int, now: int) -> None:
-    """Find out, from a memory instruction on, when the registers are read that are read later than `after`."""
+    """Plan the reads of registers later than `after`, from a memory instruction on."""
     each = state.spec[0].mio_cycles_per_source_register
     sendings, specials = state.rings[sender.sendings], state.rings[sender.specials]
     free_at, unit_free_at = sender.free_at, sender.unit_free_at
@@ -273,7 +274,7 @@ def _plan(state: State, sender: Sender, begin: int, after: int, now: int) -> Non
 
 
 def _next_due(state: State, sender: Sender, sending: Sending, i: int, free_at: int, after: int) -> int:
-    """When a register is read if no special-function instruction goes before."""
+    """The cycle of a register's read if no special-function instruction goes before."""
     due = free_at
     if i == 0:
         spec = state.spec[0]
@@ -295,18 +296,18 @@ def _past_mma(sender: Sender, cycle: int) -> int:
 
 
 def _wanted(state: State, special: Special, unit_free_at: int) -> int:
-    """When its register is read if the sender is free: when it comes, or as the unit falls free."""
+    """The cycle of its register's read if the sender is free: at its arrival, or when the unit falls free."""
     return max(special.issued_at + _data_read(state), unit_free_at + _data_read(state) - 1)
 
 
 def _read_special(
     state: State, sender: Sender, special: Special, due: int, unit_free_at: int, after: int, now: int
 ) -> int:
-    """Its register is read when no mma has the ports; returns when the sender is free again."""
+    """Read its register when no mma has the ports; returns the cycle from which the sender is free again."""
     if special.read_at < 0 or special.read_at > after:
         special.read_at = _past_mma(sender, max(due, after + 1))
         as_issued_at = max(special.read_at - _data_read(state), unit_free_at)
-        _settle(state, sender, special, max(as_issued_at, special.as_issued_at), now)  # no earlier than was said
+        _settle(state, sender, special, max(as_issued_at, special.as_issued_at), now)  # no earlier than announced
     return special.read_at + state.spec[0].mio_cycles_per_source_register
 
 
@@ -315,7 +316,7 @@ def _works_until(state: State, special: Special) -> int:
 
 
 def _settle(state: State, sender: Sender, special: Special, as_issued_at: int, now: int) -> None:
-    """Find out when it is done, and tell if that has changed."""
+    """Find the cycle in which it is done, and announce a change."""
     spec, op = state.spec[0], state.ops[special.op]
     moved = 1 if special.as_issued_at != as_issued_at else 0
     special.as_issued_at = as_issued_at
@@ -336,14 +337,16 @@ def _settle(state: State, sender: Sender, special: Special, as_issued_at: int, n
 
 
 def _queue_moved(state: State, sender: Sender) -> None:
-    """One in the queue in front of the unit leaves it at a time that is known only now."""
+    """An instruction in the unit's queue leaves it at a time that is known only now."""
     pipe, tail = state.pipes[sender.special_pipe], state.rings[sender.specials].tail
     if tail - sender.specials_waiting >= pipe.entries:
         close(pipe, pipe.free_at, special_of(state, sender, tail - pipe.entries).taken_at)
 
 
 def _tell(state: State, sending: Sending, now: int) -> None:
-    """A request in its queue leaves it as if it were issued later; registers behind the first, then all, are late."""
+    """A request in its queue leaves as if it were issued later: first the registers beyond the first are late, then
+    all.
+    """
     spec, flight = state.spec[0], state.flights[sending.flight]
     first, last = sending.reads[0], sending.reads[sending.words - 1]
     read = spec.mio_address_read_cycles
@@ -371,11 +374,11 @@ SENDER = Unit(
     },
     takes=(
         Takes(
-            take_memory, behind=Behind.LOAD_STORE, flies=True, throttle="mio_throttle",
+            take_memory, behind=Destination.LOAD_STORE, flies=True, throttle="mio_throttle",
             queue=lambda s: s.mio_queue_entries,
         ),
         Takes(
-            take_special, (Kind.VARIABLE,), Behind.SPECIAL_FUNCTION,
+            take_special, (Kind.VARIABLE,), Destination.SPECIAL_FUNCTION,
             queue=lambda s: s.special_function_queue_entries,
         ),
     ),

@@ -1,7 +1,7 @@
-"""What becomes of a request that begins to pass the data stage: it comes back, leaves for L2, or is done.
+"""The fate of a request that begins to pass the data stage: it returns data, leaves for L2, or is done.
 
-Data of stores are held until some time after their last wavefront. What a sub-core asked shared memory for comes back
-in the order in which it began to pass.
+The data of stores are held until some time after their last wavefront. Data from shared memory return to a sub-core in
+the order in which its requests began to pass.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gpuemu.engine.units.way_back import comes_back
 
 
 class Copies(Record):
-    """When the asynchronous copies of a warp since the end of its last group are done."""
+    """The cycle in which the asynchronous copies of a warp since the end of its last group are done."""
 
     done_at: int
 
 
 def served(state: State, f: int, now: int) -> None:
-    """It passes the data stage from its `start` to `data_stage[0].last`."""
+    """A request passes the data stage from its `start` to `data_stage[0].last`."""
     spec, flight = state.spec[0], state.flights[f]
     unit: LoadStore = state.load_store[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     last = state.data_stage[0].last
-    if op.kind == LANE_REGISTER:  # its result waits for none before it
+    if op.kind == LANE_REGISTER:  # its result waits for no earlier result
         early, latency = spec.mio_lane_register_early_cycles, spec.mio_lane_register_latency_cycles
         _done(state, f, state.passing[f].start + early + latency - spec.mio_queue_latency_cycles, now)
         return
@@ -41,7 +41,7 @@ def served(state: State, f: int, now: int) -> None:
         unit.sent_registers -= op.stored_registers
         push(state, unit.held_data, last + release)
         push(state, unit.held_registers, op.stored_registers)
-    # Latencies count from the issue: what a request does up to here when nothing waits is part of them.
+    # Latencies count from the issue: they include the way of a request up to here when nothing waits.
     tail = last - spec.mio_queue_latency_cycles
     if op.is_plain_global_store:
         done_at = store(state, f, state.passing[f].start, last)
@@ -72,7 +72,7 @@ def served(state: State, f: int, now: int) -> None:
 
 
 def copy_sent(state: State, f: int, start: int, now: int) -> None:
-    """An asynchronous copy past L1 is sent on from `start` on, a piece a cycle."""
+    """An asynchronous copy past L1 is sent on from `start` on, one piece per cycle."""
     spec, flight = state.spec[0], state.flights[f]
     access = state.accesses[flight.access]
     state.passing[f].start = start
@@ -84,16 +84,17 @@ def copy_sent(state: State, f: int, start: int, now: int) -> None:
 
 
 def committed(state: State, f: int, cycle: int, now: int) -> None:
-    """The end of a group of a warp's asynchronous copies, all of which have begun."""
+    """A group of a warp's asynchronous copies ends, all of which have begun."""
     copies: Copies = state.copies[state.flights[f].warp]
     _done(state, f, max(cycle, copies.done_at), now)
     copies.done_at = 0
 
 
 def _copied(state: State, f: int, there: int) -> int:
-    """When what came `there` into L1 has been copied to shared memory, in the order in which it was asked for.
+    """The cycle in which data that came `there` into L1 have been copied to shared memory, in the order of the
+    requests.
 
-    That of one line, if nothing waits, is part of the latency. What L1 had takes its wavefronts alone.
+    The latency includes the copy of one line if nothing waits. Data that L1 had take only their wavefronts.
     """
     spec, flight = state.spec[0], state.flights[f]
     stage: DataStage = state.data_stage[0]
@@ -108,7 +109,7 @@ def _copied(state: State, f: int, there: int) -> int:
 
 
 def _done(state: State, f: int, cycle: int, now: int) -> None:
-    """Nothing comes back; it is done then."""
+    """A request returns no data and is done."""
     state.flights[f].completion = cycle
     result_at(state, f, cycle, now)
 

@@ -1,10 +1,11 @@
-"""Sleeps: NANOSLEEP stops a warp until a clock of nanoseconds comes to a multiple of a power of two.
+"""Sleeps: NANOSLEEP stops a warp until a clock of nanoseconds reaches a multiple of a power of two.
 
-That is the next one above what was asked for, `sleep.most_nanoseconds` at most: who asks for 500 again and again goes
-on every 512, and the first time after anything up to that. How the clock stands when the launch begins is not known;
-it is taken to be half of such a turn before a multiple. Who asks for less than `sleep.least_nanoseconds`, or for what
-a trace does not say, stands for `sleep.cycles` alone, and a warp whose lanes have all their predicate off goes on. So
-does NANOSLEEP.SYNCS: it sleeps until an mbarrier's phase is over, for which the test in front of it has waited here.
+The power is the next one above the requested time, at most `sleep.most_nanoseconds`. A warp that requests 500 again and
+again continues every 512 ns, and the first time after anything up to that. The phase of the clock at the begin of a
+launch is unknown; gpuemu assumes half of such a turn before a multiple. A warp that requests less than
+`sleep.least_nanoseconds`, or a time that a trace does not have, stops only for `sleep.cycles`. A warp whose lanes all
+have their predicate off does not stop. NANOSLEEP.SYNCS does not stop either: it sleeps until the phase of an mbarrier
+is over, and the test before it has already waited here.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from gpuemu.isa.operands import parse_integer
 
 
 class SleepOp(Record):
-    """For how many nanoseconds an instruction asks, if it says so itself; `until_phase`: an mbarrier wakes it."""
+    """The nanoseconds that an instruction requests, if it has the number; `until_phase`: an mbarrier wakes it."""
 
     asked: int
     until_phase: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """As written."""
+        """Initialize from the operands."""
         instruction = m.program.code[m.program.ops[number].index]
         if instruction.mnemonic == "NANOSLEEP" and instruction.operands:
             self.asked = parse_integer(instruction.operands[-1]) or 0

@@ -1,13 +1,14 @@
 """The asynchronous side of the tensor cores: products of a warpgroup (wgmma), each warp's part by its sub-core.
 
-The four warps meet at WARPGROUP.ARRIVE: what comes next of theirs to the unit issues `arrive_cycles` behind the last,
-which waits for `gmma`. A product waits in a queue of the first warp's sub-core, for room in which that warp alone
-waits; the others go ahead, up to where they meet it. When all have issued their part, it keeps the tensor cores for
-what it takes, one behind another, whichever warpgroups they are of: half a cycle a column, or a cycle for each
-wavefront that its operands are in shared memory, whichever is longer. What it adds up is there `latency_cycles` behind
-its turn; the next of a chain does not wait for that. While products work they have the ports of the register file in
-two of each four cycles, bank by bank, so that arithmetic beside them takes twice as long. WARPGROUP.DEPBAR waits until
-all but the last groups of the warp's products are done. Where warps have not the same products, each is alone.
+The four warps meet at WARPGROUP.ARRIVE. Their next instruction for the unit issues `arrive_cycles` after the last
+arrival and waits for `gmma`. A product waits in a queue of the first warp's sub-core. Only that warp waits for room in
+the queue; the others go ahead, up to where they meet it. When all warps have issued their part, the product keeps the
+tensor cores for its duration, one product after another, whichever warpgroups they belong to. The duration is half a
+cycle per column, or a cycle per wavefront of its operands in shared memory, whichever is longer. Its sums are there
+`latency_cycles` after its turn, but the next product of a chain does not wait for them. Working products take the ports
+of the register file in two of each four cycles, bank by bank, so arithmetic beside them takes twice as long.
+WARPGROUP.DEPBAR waits until all but the last groups of the warp's products are done. If the warps do not have the same
+products, each warp is alone.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from gpuemu.engine.units.pipes import enter_queue, leave_queue
 from gpuemu.isa.kind import Kind
 
 GROUPS = 8
-"""Groups whose ends are known; code waits for all but a few."""
+"""The groups whose ends are kept; code waits for all but a few."""
 
 
 class Products(Record):
-    """A sub-core's tensor core: until when products have it (`free_at`).
+    """A sub-core's tensor core: the cycle until which products have it (`free_at`).
 
     From `reads_from` until `reads_until` they read and write registers, in `busy` cycles of each `period`.
     """
@@ -40,9 +41,11 @@ class Products(Record):
 
 
 class Groups(Record):
-    """A warp's: the `first` of the warps that it meets, and how many they are; how often it has `arrived`, from when on
-    what comes behind may issue; products that it has `issued`; when the last is done, and the last groups, of which
-    there were `count`, of `ended` it is known when they end.
+    """A warp's groups of products.
+
+    It meets `warps` warps, of which `first` is the first. It has `arrived` so often, and its later instructions issue
+    from `met_at` on. It has `issued` so many products, the last of which ends at `done_at`. Of the `count` groups,
+    `ends` has the ends of the last, as far as the first `ended` are known.
     """
 
     first: int
@@ -56,7 +59,7 @@ class Groups(Record):
     ends: Annotated[list[int], 8]
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nobody has come."""
+        """No warp has arrived."""
         if number < m.program.warps:
             self.first, self.warps = (int(column[number]) for column in m.warpgroups)
 
@@ -105,9 +108,10 @@ def _begins(state: State, w: int, o: int, start: int, now: int) -> None:
 
 
 def products_at_registers(products: Products, cycle: int) -> int:
-    """Whether products of warpgroups have a port, one product behind the other.
+    """Whether products of warpgroups have a port, one product after the other.
 
-    In each period they read their accumulators from one bank after the other, and write them a cycle before the first.
+    In each period they read their accumulators from one bank after the other, and write them a cycle before the first
+    read.
     """
     if cycle < products.reads_from or cycle >= products.reads_until:
         return 0
@@ -115,7 +119,7 @@ def products_at_registers(products: Products, cycle: int) -> int:
 
 
 def take_wait(state: State, c: int, w: int, o: int, now: int) -> None:
-    """A wait has nothing left to wait for when it issues; who arrives last lets all go on."""
+    """A wait has nothing left to wait for when it issues; the last warp to arrive lets all go on."""
     groups = state.product_groups[w]
     if state.ops[o].arrives_only == 0:
         return

@@ -1,8 +1,8 @@
-"""The way back from shared memory and L1 to the sub-cores' registers, one for all sub-cores.
+"""The way back from shared memory and L1 to the registers, which all sub-cores share.
 
-It takes `shared_memory.returned_registers_per_cycle`. What is ready first goes first: a load of one word when its last
-wavefront has passed, LDSM matrix by matrix, the registers of LDS.64 and LDS.128 one behind another from then on, with
-nothing between them. What a sub-core asked shared memory for comes back in the order in which it was served.
+The way takes `shared_memory.returned_registers_per_cycle`. The first to be ready goes first: a load of one word after
+its last wavefront, LDSM matrix by matrix, the registers of LDS.64 and LDS.128 one after another from then on without a
+gap. Data from shared memory return to a sub-core in the order in which its requests were served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuemu.engine.units.rings import push
 
 
 class WayBack(Record):
-    """What is ready waits in a heap of so many `parts`; each way is free at a time."""
+    """A heap of the `parts` that are ready, and the cycle from which each way is free."""
 
     parts: int
     number: int
@@ -26,7 +26,7 @@ class WayBack(Record):
     last_back: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing comes back."""
+        """Nothing returns."""
         s = m.spec
         self.ways = s.shared_memory_returned_registers_per_cycle * s.read_ports
         self.last_back = s.sm_sub_cores - 1
@@ -34,21 +34,23 @@ class WayBack(Record):
 
 
 class Back(Record):
-    """What comes back to a sub-core: flights, their parts and when each does, by turns.
+    """The data that return to a sub-core: flights, their parts, and the cycle of each, in turn.
 
-    What it asked shared memory for last is ready at `shared_ready_at`.
+    Its last request to shared memory is ready at `shared_ready_at`.
     """
 
     returning: int
     shared_ready_at: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing comes."""
+        """Nothing returns."""
         self.returning = m.room.ring("results on their way back", 3 * m.parts)
 
 
 class Part(Record):
-    """What goes back at once: a `part` of a flight, when it is `ready`, and the number in which it came."""
+    """Data that return at once: a `part` of a flight, the cycle in which it is `ready`, and its number in the order of
+    coming.
+    """
 
     ready: int
     number: int
@@ -57,7 +59,7 @@ class Part(Record):
 
 
 def comes_back(state: State, f: int, done_at: int, now: int) -> None:
-    """A request was served; `done_at` is when its last register is back if nothing is in its way."""
+    """A request was served; `done_at` is when its last register returns if nothing is in its way."""
     spec, flight = state.spec[0], state.flights[f]
     op, access = state.ops[flight.op], state.accesses[flight.access]
     back: Back = state.back[flight.core]
@@ -76,7 +78,7 @@ def comes_back(state: State, f: int, done_at: int, now: int) -> None:
 
 
 def tick_way_back(state: State, now: int) -> int:
-    """What has been ready for the longest time goes back, on as many ways as there are."""
+    """The parts that have been ready for the longest time return, on as many ways as there are."""
     free_at = state.ways_free_at
     way: WayBack = state.way_back[0]
     top: Part = state.parts[0]
@@ -92,7 +94,7 @@ def tick_way_back(state: State, now: int) -> int:
 
 
 def _go(state: State, cycle: int, now: int) -> int:
-    """The first part goes back from `cycle` on; returns how many registers it has."""
+    """The first part returns from `cycle` on; returns its number of registers."""
     top: Part = state.parts[0]
     f, part = top.flight, top.part
     _leaves(state)
@@ -115,7 +117,7 @@ def _go(state: State, cycle: int, now: int) -> int:
 
 
 def _wait(state: State, ready: int, f: int, part: int) -> None:
-    """A part goes into the heap, by when it is ready and, of equals, when it came."""
+    """A part goes into the heap, ordered by when it is ready and, of equals, by when it came."""
     way: WayBack = state.way_back[0]
     way.number += 1
     place = way.parts

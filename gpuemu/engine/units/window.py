@@ -1,21 +1,22 @@
-"""In front of the data stage: a window, from which requests go as slots and paths fall free, and fences.
+"""The window before the data stage, from which requests go as slots and paths fall free, and fences.
 
-Requests enter in the order in which they come. What is in the window (`mio.window_entries`) begins when a slot and its
-warp's path are free, the first to come first, and holds its entry for `mio.window_release_cycles` more; what is behind
-the window waits, even if it could go. Asynchronous copies past L1 take no entry and no port, but `mio.copy_entries` of
-them at most wait to be sent on, a piece a cycle. An entry of the pool falls free `mio.pool_release_cycles` after its
-request has got in; a copy past L1 keeps it until it is sent on.
+Requests enter the window (`mio.window_entries`) in the order in which they come. A request begins when a slot and its
+warp's path are free, the first to come first, and holds its entry for `mio.window_release_cycles` more. Requests
+outside the window wait, even if they could go. Asynchronous copies past L1 take no entry and no port. At most
+`mio.copy_entries` of them wait to be sent on, at one piece per cycle. An entry of the pool falls free
+`mio.pool_release_cycles` after its request has entered the window; a copy past L1 keeps it until it is sent on.
 
-The opening of a barrier is a fence, which comes with what is issued in its cycle. What comes behind it begins when all
-has passed that came before from the sub-cores whose warps it lets go, and from those that share a way with them (there
-are `barrier.fence_ways`, taken in turn): `barrier.drain_cycles` behind the last wavefront. If nothing is left to pass,
-a load that comes with it waits `barrier.load_delay_cycles`. There is none if nothing came since the last. Of what the
-CTA itself sent before, the first to find a slot once the fence has come loses a turn of that slot.
+The opening of a barrier is a fence, which comes with the instructions issued in its cycle. Later requests begin
+`barrier.drain_cycles` after the last wavefront of all earlier requests from the sub-cores whose warps the barrier
+releases, and from those that share a way with them (there are `barrier.fence_ways`, taken in turn). If nothing is left
+to pass, a load that comes with the fence waits `barrier.load_delay_cycles`. An opening is no fence if nothing came
+since the last one. Of the CTA's own earlier requests, the first to find a slot after the fence has come loses a turn of
+that slot.
 """
 
 from __future__ import annotations
 
-from gpuemu.engine.code import Op
+from gpuemu.engine.code import OpRecord
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import State
@@ -30,15 +31,15 @@ from gpuemu.isa.kind import Kind
 
 FIELDS = 4
 CAME_AT, WAYS, CTA, LOSES = range(FIELDS)
-"""Of a fence that has come and not passed; whether a turn is to be lost yet."""
+"""The numbers of a fence that has come and not passed; LOSES: whether a turn is still to be lost."""
 
 
 class Window(Record):
-    """The window, and what is to pass it by.
+    """The window, and the fences.
 
-    Of the `requests` that have come and have not begun so many are `inside` the window, in `held` of its entries; in
-    `entries` is when entries of others fall free. `fences` will come, `unpassed` have; what is behind those that have
-    passed begins no sooner than `passed_at`. `sent`: whether anything came since the last.
+    Of the `requests` that have come and not begun, `inside` are in the window, in `held` of its entries; `entries` has
+    the cycles in which entries of others fall free. `fences` will come, `unpassed` have come. Requests after the fences
+    that have passed begin at `passed_at` or later. `sent`: whether a request came since the last fence.
     """
 
     requests: int
@@ -58,13 +59,13 @@ class Window(Record):
     sent: int
 
     def begin(self, m: Setup, number: int) -> None:
-        """Nothing has come."""
+        """No request has come."""
         s, room, places = m.spec, m.room, min(m.requests, m.spec.mio_pool_entries)
         self.entries = room.ring("entries of the window that fall free", min(m.requests, s.mio_window_entries) + 1)
         copies = min(m.requests, max(s.mio_pool_entries, s.mio_copy_entries))
         self.copies = room.ring("copies past L1 that wait", copies + 2)
         self.requests = room.ring("requests at the data stage", m.requests + 1)
-        # An opening is known so long before it comes that all of a kernel may be.
+        # An opening is known long before it comes, so all openings of a kernel may be.
         barriers = m.issues_of([op.kind is Kind.BARRIER for op in m.program.ops])
         self.fences, self.fence_ways, self.fence_ctas = (
             room.ring("openings of barriers that will come", barriers + 1) for _ in range(3)
@@ -76,8 +77,8 @@ class Window(Record):
 
 
 class Comer(Record):
-    """A request that has come behind so many `fences`, the last at `fence_at`: it has entered the window at
-    `entered_at` and begins no sooner than `held_until`.
+    """A request that has come after so many `fences`, the last at `fence_at`. It entered the window at `entered_at` and
+    begins at `held_until` or later.
     """
 
     entered_at: int
@@ -87,7 +88,7 @@ class Comer(Record):
 
 
 def comes(state: State, f: int, now: int) -> None:
-    """A request comes to the data stage in this cycle, or an S2R came there a little before."""
+    """A request arrives at the data stage in this cycle, or an S2R arrived there a little before."""
     flight = state.flights[f]
     window: Window = state.window[0]
     op, access = state.ops[flight.op], state.accesses[flight.access]
@@ -123,7 +124,7 @@ def way_of(state: State, c: int) -> int:
 
 
 def _let_fences_come(state: State, cycle: int) -> None:
-    """Those that have come by now; of several with nothing between them one counts."""
+    """Note the fences that have come by now; of several with no request between them one counts."""
     window: Window = state.window[0]
     while length(state, window.fences) > 0:
         soonest = 0
@@ -149,7 +150,9 @@ def _let_fences_come(state: State, cycle: int) -> None:
 
 
 def _pass_fences(state: State) -> None:
-    """Of those before which nothing waits any longer: what is behind one begins when the last before it has passed."""
+    """Pass the fences before which no request waits. Later requests begin when the last request before the fence has
+    passed.
+    """
     spec = state.spec[0]
     window: Window = state.window[0]
     while length(state, window.unpassed) > 0:
@@ -176,7 +179,7 @@ def _pass_fences(state: State) -> None:
 
 
 def tick_window(state: State, now: int) -> int:
-    """Let in what there is room for, and begin what can begin."""
+    """Let in the requests for which there is room, and begin those that can begin."""
     cycle = early(state, now)
     _let_fences_come(state, cycle)
     while True:
@@ -189,7 +192,7 @@ def tick_window(state: State, now: int) -> int:
 
 
 def _let_in(state: State, cycle: int, now: int) -> int:
-    """Let in what there is room for; returns when there is room again, NEVER if nobody waits or nobody knows."""
+    """Let in requests; returns when there is room again, NEVER if no request waits or the cycle is unknown."""
     spec = state.spec[0]
     window: Window = state.window[0]
     stage: DataStage = state.data_stage[0]
@@ -243,13 +246,13 @@ def _send_copy(state: State, entered: int, pieces: int) -> int:
     start = max(entered + state.spec[0].mio_copy_latency_cycles, window.copies_free_at)
     window.copies_free_at = start + pieces
     if length(state, window.copies) > state.rings[window.copies].mask:
-        pop(state, window.copies)  # there is room for as many as may still wait
+        pop(state, window.copies)  # there is room for the copies that may still wait
     push(state, window.copies, start)
     return start
 
 
 def _begin(state: State, cycle: int, now: int) -> int:
-    """Begin what can; returns when the next can, `cycle` if something has begun."""
+    """Begin requests; returns when the next can begin, `cycle` if one has begun."""
     spec = state.spec[0]
     window: Window = state.window[0]
     wanted, i = NEVER, 0
@@ -289,8 +292,8 @@ def _begin(state: State, cycle: int, now: int) -> int:
     return wanted
 
 
-def _earliest(state: State, f: int, op: Op) -> int:
-    """When a request that has entered may begin for the sake of fences."""
+def _earliest(state: State, f: int, op: OpRecord) -> int:
+    """The first cycle in which a request in the window may begin as far as fences decide."""
     there = state.flights[f].there
     comer: Comer = state.comers[f]
     earliest = max(comer.entered_at, comer.held_until)
@@ -300,9 +303,9 @@ def _earliest(state: State, f: int, op: Op) -> int:
 
 
 def _loses_turn(state: State, f: int, start: int) -> int:
-    """Whether it is the first of what its CTA sent before a fence to find a slot since that has come.
+    """Whether it is the first of its CTA's earlier requests to find a slot since a fence has come.
 
-    What can begin came before all fences that have not passed.
+    All requests that can begin came before all fences that have not passed.
     """
     spec, cta = state.spec[0], state.warps[state.flights[f].warp].cta
     window: Window = state.window[0]
@@ -320,7 +323,7 @@ def _loses_turn(state: State, f: int, start: int) -> int:
 
 
 def _copies_before(state: State, index: int) -> int:
-    """Whether a copy of the same warp that came before has not begun."""
+    """Whether an earlier copy of the same warp has not begun."""
     requests = state.window[0].requests
     w = state.flights[nth(state, requests, index)].warp
     for i in range(index):
@@ -331,7 +334,7 @@ def _copies_before(state: State, index: int) -> int:
 
 
 def _remove(state: State, index: int) -> None:
-    """A request leaves; those before it move up."""
+    """Remove a request; those before it move up."""
     requests = state.window[0].requests
     for i in range(index, 0, -1):
         put(state, requests, i, nth(state, requests, i - 1))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.isa.opcodes import Kind
-from gpuemu.program.program import WHOLE, Accesses, Column, Op, Program, joined
+from gpuemu.program.op import Op
+from gpuemu.program.program import WHOLE, Accesses, Column, Program, joined
 from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
 from gpuemu.studies.why.stages import Rings, deeper

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import indexes_constants
-from gpuemu.program.program import Op, Program
-from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Unit, is_of_sm
+from gpuemu.program.op import Op
+from gpuemu.program.program import Program
+from gpuemu.program.units import BARRIER_PIPE, MIO_PIPE, TENSOR_PIPE, Destination, is_of_sm
 from gpuemu.studies.why.causes import LEAST_SHARE, Cause, light, stall_rule, stall_title
 from gpuemu.studies.why.edits import Edit
 from gpuemu.studies.why.stages import rings_of
@@ -102,9 +103,9 @@ def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
         interval = flat.get(f"{name}.issue_interval_cycles", 1)
         if op.kind is not Kind.VARIABLE or not name.startswith("operations."):
             continue
-        if unit is Unit.ADDRESS_DIVERGENCE:
+        if unit is Destination.ADDRESS_DIVERGENCE:
             least = flat["address_divergence.queue_latency_cycles"] + 1
-        elif unit is Unit.SPECIAL_FUNCTION:
+        elif unit is Destination.SPECIAL_FUNCTION:
             least = flat["special_function.queue_latency_cycles"] + interval
         else:
             least = interval + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
-from gpuemu.program.units import Unit
+from gpuemu.program.units import Destination
 
 _ALWAYS = ("sm", "launch", "issue", "register_file")
 
@@ -34,14 +34,14 @@ def _touched(program: Program) -> Iterator[tuple[str, ...]]:
         else:
             yield "operations", operation.operation
     units = {program.units[op.pipe] for op in executed}
-    if Unit.LOAD_STORE in units:
+    if Destination.LOAD_STORE in units:
         yield ("mio",)
         yield ("shared_memory",)
     if any(op.kind is Kind.GLOBAL or op.row is Row.COPY for op in executed):
         yield ("global_memory",)
-    if Unit.BARRIER in units:
+    if Destination.BARRIER in units:
         yield ("barrier",)
-    if Unit.ADDRESS_DIVERGENCE in units:
+    if Destination.ADDRESS_DIVERGENCE in units:
         yield ("address_divergence",)
-    if Unit.SPECIAL_FUNCTION in units:
+    if Destination.SPECIAL_FUNCTION in units:
         yield ("special_function",)
