@@ -241,3 +241,37 @@ def test_test_files_have_names_of_their_own() -> None:
     """pytest imports each by its name alone, and stops at the second of a name."""
     names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+LONGEST, MOST_PARAMETERS, MOST_OPTIONS = 80, 10, 14
+"""Lines and parameters of a function, and parameters of a command."""
+LARGER = {
+    "gpuemu.sass.compiled.loops.run",  # functions of compiled code, which take arrays and numbers one by one
+    "gpuemu.tensor.compiled.warp_product",
+    "gpuemu.tensor.compiled._add_row",
+}
+"""Functions beyond the limits. The list may only shrink."""
+
+
+def larger() -> set[str]:
+    """Functions that are too long or have too many parameters. Public signatures and the room `chip` do not count."""
+    import gpuemu
+
+    public = {f"gpuemu.{home}.{name}" for name, home in gpuemu._HOMES.items()}
+    found = set()
+    for module in MODULES:
+        tree = ast.parse(file_of(module).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or room(module) == "chip":
+                continue
+            given = node.args
+            count = sum(a.arg not in ("self", "cls") for a in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+            most = MOST_OPTIONS if room(module) == "cli" else MOST_PARAMETERS
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > LONGEST or (count > most and f"{module}.{node.name}" not in public):
+                found.add(f"{module}.{node.name}")
+    return found
+
+
+def test_functions_are_short_and_have_few_parameters() -> None:
+    assert larger() == LARGER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -63,7 +62,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 @checked_options
 def check(
     what: str, tools: tuple[str, ...], arch_name: str | None, everything: bool, form: str, output: str | None,
-    **launch: Any,
+    launch: LaunchOptions,
 ) -> None:  # fmt: skip
     """Find races, barrier errors and memory errors of a kernel, without a GPU.
 
@@ -78,18 +77,17 @@ def check(
     from gpuemu.studies.check.api import check as run_check
     from gpuemu.studies.check.check_text import WIDTH, lines
 
-    options = LaunchOptions(**launch)
     chosen = tuple(tool for tool in TOOLS if tool in tools) or TOOLS
     if is_machine_code(what):
-        cubin = machine_code(what, options, arch_name)
-        arguments = arguments_of(cubin, options)
-        with ProgressBar("checking", ctas=options.grid[0] * options.grid[1] * options.grid[2]) as bar:
+        cubin = machine_code(what, launch, arch_name)
+        arguments = arguments_of(cubin, launch)
+        with ProgressBar("checking", ctas=launch.grid[0] * launch.grid[1] * launch.grid[2]) as bar:
             # The path, not the cubin: findings name a source as the user gave it.
             arch = None if arch_name is None else load_arch(arch_name)
-            config = options.config(what, arguments, arch, DEFAULT_BUDGET)
+            config = launch.config(what, arguments, arch, DEFAULT_BUDGET)
             report = check_launch(config, chosen, Listeners(print_to_stderr, bar.count_ctas))
     else:
-        report = run_check(saved_trace(what, arch_name, options), tools=chosen, arch=arch_name)
+        report = run_check(saved_trace(what, arch_name, launch), tools=chosen, arch=arch_name)
     if form == "sarif":
         from gpuemu import __version__
         from gpuemu.studies.check.check_sarif import as_sarif

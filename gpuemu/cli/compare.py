@@ -59,7 +59,7 @@ _DYNAMIC = "launch__shared_mem_per_block_dynamic"
 @replay_options
 def compare(
     trace: str, arch_name: str | None, settings: tuple[str, ...], profile: str, wanted: str | None,
-    tolerances: tuple[str, ...], everything: bool, form: str, output: str | None, **launch: Any,
+    tolerances: tuple[str, ...], everything: bool, form: str, output: str | None, launch: LaunchOptions,
 ) -> None:  # fmt: skip
     """Compare a run of TRACE with Nsight Compute measurements, largest difference first.
 
@@ -74,14 +74,13 @@ def compare(
     from gpuemu.studies.compare.profile import read_profile
 
     allowed, measured = Tolerances(tolerances), read_profile(profile)
-    options = LaunchOptions(**launch)
     if is_machine_code(trace):
-        several = wanted is None and len({launch.name for launch in measured.launches}) > 1
-        kernel = options.kernel
+        several = wanted is None and len({one.name for one in measured.launches}) > 1
+        kernel = launch.kernel
         if several and kernel is None:
-            kernel = machine_code(trace, options, arch_name).kernel().source_name
-        options = _as_measured(options, measured, kernel, wanted)
-    found = comparison_of(run_trace(trace, arch_name, settings, options), measured, wanted)
+            kernel = machine_code(trace, launch, arch_name).kernel().source_name
+        launch = _as_measured(launch, measured, kernel, wanted)
+    found = comparison_of(run_trace(trace, arch_name, settings, launch), measured, wanted)
     allowed.check(list(dict.fromkeys(d.name for d in found.differences)), profile)
     if form == "json":
         text = json.dumps(compare_text.as_data(found, allowed), indent=2) + "\n"

@@ -13,6 +13,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.building import build_options, compiler_options
+from gpuemu.cli.groups import grouped
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.results import Results, print_to_stderr
 from gpuemu.sass.launch_config import DEFAULT_BUDGET, LaunchConfig
@@ -131,9 +132,9 @@ def subject_options(command: Command) -> Command:
 
 
 def launch_options(command: Command) -> Command:
-    """Add the options; the command receives their values under the names of LaunchOptions."""
+    """Add the options; the command receives their values as `launch: LaunchOptions`."""
     extent = ExtentOption()
-    command = build_options(command)
+    command = build_options(grouped("launch", LaunchOptions)(command))
     for option in reversed(
         [
             click.option("--kernel", metavar="NAME", help="Choose the kernel. A file with one kernel needs no name."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.building import compiler_options, source_options
 from gpuemu.cli.effects import form_of
+from gpuemu.cli.groups import grouped
 from gpuemu.cli.help import Command
 from gpuemu.cli.main import BAD_INPUT
 from gpuemu.cli.pages import columns_of, styled
@@ -26,6 +28,34 @@ if TYPE_CHECKING:
 OTHER = 1
 FORMS = ("text", "json", "csv")
 _EXTENT = "X[,Y[,Z]]"
+
+
+@dataclass(frozen=True)
+class LaunchTexts:
+    """The options for the launch, as texts in which names may vary."""
+
+    call: str | None
+    kernel: str | None
+    grid: str | None
+    block: str | None
+    shared: str | None
+    args: tuple[str, ...]
+    define: tuple[str, ...]
+    include: tuple[str, ...]
+    compiler_flags: tuple[str, ...]
+
+    @property
+    def for_the_compiler(self) -> tuple[str, ...]:
+        """-D, -I and --nvcc-flag in the compiler's form."""
+        return compiler_options(self.define, self.include, self.compiler_flags)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values of the options that a Triton program does not take."""
+        return {
+            "--grid": self.grid, "--block": self.block, "--dynamic-shared": self.shared, "--arg": self.args,
+            "-D, -I": self.for_the_compiler,
+        }  # fmt: skip
 
 
 @click.command(
@@ -82,12 +112,11 @@ _EXTENT = "X[,Y[,Z]]"
     "--expect-best", "expected", metavar="NAME=V,...", help="Exit with 1 if another configuration is the fastest."
 )
 @source_options
+@grouped("launch", LaunchTexts)
 def rank(
     files: tuple[str, ...], arch_names: tuple[str, ...], chips: tuple[str, ...], settings: tuple[str, ...],
-    varied: tuple[str, ...], call: str | None, kernel: str | None, grid: str | None, block: str | None,
-    shared: str | None, args: tuple[str, ...], top: str | None, form: str | None, output: str | None,
-    jobs: int | None, cluster: str | None, again: bool, expected: str | None, define: tuple[str, ...],
-    include: tuple[str, ...], compiler_flags: tuple[str, ...],
+    varied: tuple[str, ...], launch: LaunchTexts, top: str | None, form: str | None, output: str | None,
+    jobs: int | None, cluster: str | None, again: bool, expected: str | None,
 ) -> None:  # fmt: skip
     """Rank configurations of a kernel by estimated duration, on each chip, without a GPU.
 
@@ -104,12 +133,10 @@ def rank(
     wanted = rows if form == "text" or top is not None else None
     check_places(jobs, cluster)
     axes = tuple((axis.name, tuple(setting.value for setting in axis.settings)) for axis in map(parse_vary, varied))
-    launch = {"--grid": grid, "--block": block, "--dynamic-shared": shared}
-    options = compiler_options(define, include, compiler_flags)
     archs = hardware(arch_names, chips)
     if settings:
         archs = tuple(one.with_overrides(parse_overrides(settings), where="--set") for one in archs)
-    space = _space(files, axes, call, kernel, launch, args, options)
+    space = _space(files, axes, launch)
     with ProgressBar("estimating", runs=1) as bar:
         ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted)
     _report_chips_without_rows(ranking, form, rows)
@@ -125,23 +152,20 @@ def _whole(option: str, text: str) -> int:
     return int(text)
 
 
-def _space(
-    files: tuple[str, ...], axes: tuple[tuple[str, tuple[Any, ...]], ...], call: str | None, kernel: str | None,
-    launch: dict[str, str | None], args: tuple[str, ...], options: tuple[str, ...],
-) -> Space:  # fmt: skip
+def _space(files: tuple[str, ...], axes: tuple[tuple[str, tuple[Any, ...]], ...], launch: LaunchTexts) -> Space:
     from gpuemu.studies.rank.api import as_space
     from gpuemu.studies.rank.spaces import TritonProgram
 
     first = files[0]
-    given = [name for name, value in (*launch.items(), ("--arg", args), ("-D, -I", options)) if value]
+    given = [name for name, value in launch.given.items() if value]
     if first.endswith(".py"):
         if len(files) > 1 or given:
             found = ", ".join(given) or "several files"
             raise GpuemuError.one(
                 first, None, "", f"a Triton program takes no {found}", "The program launches its kernel itself"
             )
-        return TritonProgram(first, (), call, kernel, axes)
-    if call is not None:
+        return TritonProgram(first, (), launch.call, launch.kernel, axes)
+    if launch.call is not None:
         raise GpuemuError.one("--call", None, "", f"{first} is no Triton program", "Use --call with a FILE.py only")
     if first.endswith(".json"):
         if len(files) > 1 or given or axes:
@@ -151,7 +175,7 @@ def _space(
         return as_space(_from_json(first))
     if axes and not all(file.endswith((".cu", ".ptx")) for file in files):
         raise GpuemuError.one("--vary", None, "", "machine code has no macros to vary", "Give a .cu")
-    return as_space([one for file in files for one in _varied(file, axes, kernel, launch, args, options)])
+    return as_space([one for file in files for one in _varied(file, axes, launch)])
 
 
 def _from_json(path: str) -> list[Any]:
@@ -183,8 +207,7 @@ def _from_json(path: str) -> list[Any]:
 
 
 def _varied(
-    file: str, axes: tuple[tuple[str, tuple[Any, ...]], ...], kernel: str | None, launch: dict[str, str | None],
-    args: tuple[str, ...], options: tuple[str, ...],
+    file: str, axes: tuple[tuple[str, tuple[Any, ...]], ...], launch: LaunchTexts
 ) -> list[Configuration]:  # fmt: skip
     """A configuration for each combination of values; arrays are shared by those that name the same."""
     from gpuemu.cli.kernel_arguments import parse_arguments
@@ -202,18 +225,18 @@ def _varied(
 
     found = []
     for values in spanned(axes) or [{}]:
-        named = kernel
+        named = launch.kernel
         for name, value in values.items():
             named = None if named is None else re.sub(rf"\b{re.escape(name)}\b", str(value), named)
         found.append(
             Configuration(
                 file,
                 named,
-                _extent("--grid", launch["--grid"] or "1", values),
-                _extent("--block", launch["--block"] or "32", values),
-                _number("--dynamic-shared", launch["--dynamic-shared"] or "0", values),
-                [argument(text, values) for text in args],
-                (*options, *(f"-D{name}={value}" for name, value in values.items())),
+                _extent("--grid", launch.grid or "1", values),
+                _extent("--block", launch.block or "32", values),
+                _number("--dynamic-shared", launch.shared or "0", values),
+                [argument(text, values) for text in launch.args],
+                (*launch.for_the_compiler, *(f"-D{name}={value}" for name, value in values.items())),
                 values,
                 "" if values else file,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from gpuemu.base.file_kinds import is_machine_code, is_source
 from gpuemu.base.whole_files import write_whole
 from gpuemu.cli.asking import Asked, failed_verdicts
+from gpuemu.cli.groups import grouped
 from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
 from gpuemu.cli.loading import run_trace
@@ -25,6 +27,41 @@ if TYPE_CHECKING:
     from gpuemu.views.sure.estimate import Sure
 
 FAILED = 1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The options for the page, its form and its files."""
+
+    page: str
+    by: str
+    hottest: bool
+    everything: bool
+    warps: tuple[str, ...]
+    start: int | None
+    cycles: int | None
+    form: str
+    sources: tuple[Path, ...]
+    output: str | None
+    also: tuple[str, ...]
+
+    def wanted(self, texts: tuple[Path, ...], again: str) -> Wanted:
+        """The page to show, with the files of source lines and the command that repeats the run."""
+        by_line, to_a_file = self.by == "line", self.output is not None
+        return Wanted(
+            self.page, self.form, by_line, self.hottest, self.warps, self.start, self.cycles, to_a_file, texts,
+            self.everything, again,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The options that make the command fail."""
+
+    conditions: tuple[str, ...]
+    baseline: str | None
+    renew: bool
+    allowed: tuple[str, ...]
 
 
 @click.command(
@@ -112,13 +149,12 @@ FAILED = 1
     multiple=True,
     help="Allow a figure to be worse than its baseline by this much.",
 )
+@grouped("shown", Shown)
+@grouped("limits", Limits)
 @launch_options
 def run(
-    trace: str, arch_name: str | None, settings: tuple[str, ...], page: str, by: str, hottest: bool,
-    everything: bool, warps: tuple[str, ...], start: int | None, cycles: int | None, form: str,
-    sources: tuple[Path, ...], ranked: bool, asked_sure: bool, against: str | None, engine: str,
-    output: str | None, also: tuple[str, ...],
-    conditions: tuple[str, ...], baseline: str | None, renew: bool, allowed: tuple[str, ...], **launch: Any,
+    trace: str, arch_name: str | None, settings: tuple[str, ...], shown: Shown, ranked: bool, asked_sure: bool,
+    against: str | None, engine: str, limits: Limits, launch: LaunchOptions,
 ) -> None:  # fmt: skip
     """Simulate TRACE on one SM: duration, what limits it, memory tables, occupancy.
 
@@ -128,29 +164,26 @@ def run(
     """
     context = click.get_current_context()
     if is_program(trace, context):
-        code = LaunchOptions(**launch).for_the_compiler
-        raise SystemExit(run_source(trace, arch_name, settings, form, output, code, context))
-    refuse_terminal(output, form)
-    texts = sources
+        code = launch.for_the_compiler
+        raise SystemExit(run_source(trace, arch_name, settings, shown.form, shown.output, code, context))
+    refuse_terminal(shown.output, shown.form)
+    texts = shown.sources
     if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
-        folders = (Path(trace).parent, *map(Path, launch["include"])) if is_source(trace) else ()
-        texts = (Path(trace), *sources, *folders)
-    options = LaunchOptions(**launch)
-    again = shlex.join(command_words(trace, arch_name, settings, options))
-    to_a_file = output is not None
-    wanted = Wanted(page, form, by == "line", hottest, warps, start, cycles, to_a_file, texts, everything, again)
-    others = beside(also, texts)
-    asked = Asked(conditions, baseline, renew, allowed)
+        folders = (Path(trace).parent, *map(Path, launch.include)) if is_source(trace) else ()
+        texts = (Path(trace), *shown.sources, *folders)
+    wanted = shown.wanted(texts, shlex.join(command_words(trace, arch_name, settings, launch)))
+    others = beside(shown.also, texts)
+    asked = Asked(limits.conditions, limits.baseline, limits.renew, limits.allowed)
     other = None if against is None else result_data(against, arch_name, settings)
-    result = run_trace(trace, arch_name, settings, options, engine, clocks=True)
+    result = run_trace(trace, arch_name, settings, launch, engine, clocks=True)
     verdicts = asked.verdicts(result)
-    ranking = _ranking(result, trace, arch_name, settings, options) if ranked else []
+    ranking = _ranking(result, trace, arch_name, settings, launch) if ranked else []
     sure = _sure(result) if asked_sure else None
     text = rendered(result, wanted, ranking, verdicts, sure, other)
     files = [(path, rendered(result, asked_too, (), verdicts, sure)) for path, asked_too in others]
     if wanted.is_rows:
         tell_notes(result.notes)
-    write_out(text, output, form)
+    write_out(text, shown.output, shown.form)
     for path, content in files:
         write_whole(path, content)
     if failed_verdicts(verdicts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     help="Write the trace to this file: YAML, or .traceg[.xz].",
 )
 def trace(
-    kernel_file: str, arch_name: str | None, named: str | None, with_source: bool, output: str, **launch: Any
+    kernel_file: str, arch_name: str | None, named: str | None, with_source: bool, output: str, launch: LaunchOptions
 ) -> None:  # fmt: skip
     """Record a trace of a kernel from its machine code, without a GPU, or convert a trace.
 
@@ -63,20 +63,20 @@ def trace(
     if lists_kernels(output):
         right = "expected a name that ends in .yaml, .traceg or .traceg.xz"
         raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
-    options, naming = LaunchOptions(**launch), None
+    naming = None
     for option, given in (("--name", named is not None), ("--with-source", with_source)):
         if given and format_of(output) is not None:
             raise GpuemuError.one(option, None, "", f"{output} cannot hold it", "Write a YAML file")
         if given and not is_machine_code(kernel_file):
             raise GpuemuError.one(option, None, "", "a trace does not take it", "Give a .cubin or .cu")
     if not is_machine_code(kernel_file):
-        recorded = saved_trace(kernel_file, arch_name, options)
+        recorded = saved_trace(kernel_file, arch_name, launch)
     elif named is None:
-        recorded = execute(kernel_file, options, arch_name)
+        recorded = execute(kernel_file, launch, arch_name)
     else:
-        recorded, naming = record_named(kernel_file, NameOption.parse(named), options, arch_name)
+        recorded, naming = record_named(kernel_file, NameOption.parse(named), launch, arch_name)
     if with_source:
-        recorded = keeping_source(recorded, kernel_file, options)
+        recorded = keeping_source(recorded, kernel_file, launch)
     try:
         written = _write(recorded, output, naming)
     except OSError as error:

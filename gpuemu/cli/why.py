@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -45,7 +44,7 @@ from gpuemu.cli.writing import output_option, write_out
 @launch_options
 def why(
     trace: str, arch_name: str | None, settings: tuple[str, ...], by: str | None, only: tuple[str, ...],
-    everything: bool, pairs: bool, jobs: int | None, form: str, output: str | None, **launch: Any,
+    everything: bool, pairs: bool, jobs: int | None, form: str, output: str | None, launch: LaunchOptions,
 ) -> None:  # fmt: skip
     """Show what each cause costs: simulate TRACE without it, and rank the causes by saved cycles.
 
@@ -58,12 +57,11 @@ def why(
     from gpuemu.studies.why.api import PAIRED
     from gpuemu.studies.why.api import why as answer_of
 
-    options = LaunchOptions(**launch)
-    loaded, arch = loaded_trace(trace, arch_name, settings, options)
+    loaded, arch = loaded_trace(trace, arch_name, settings, launch)
     with ProgressBar("simulating causes", runs=1) as bar:
         answer = answer_of(
             loaded, arch, by=by, only=only, everything=everything, pairs=PAIRED if pairs else 0, jobs=jobs,
-            progress=bar.count_runs, command=command_words(trace, arch_name, settings, options),
+            progress=bar.count_runs, command=command_words(trace, arch_name, settings, launch),
         )  # fmt: skip
     if form == "json":
         written = json.dumps(views.as_data(answer), indent=2) + "\n"

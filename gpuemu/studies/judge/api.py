@@ -67,27 +67,31 @@ def judge(
     The candidate's host code and its compiler run in a process of their own, see docs/howto/judge.md. Raises
     GpuemuError for a problem that is wrong in itself.
     """
-    return _judge(
-        _ended, kernel, against, arch, chips=chips, draws=draws, seed=seed, budget=budget, seconds=seconds,
-        memory_bytes=memory_bytes, options=options,
+    task = _task(
+        kernel, against, arch, chips=chips, draws=draws, seed=seed, budget=budget, memory_bytes=memory_bytes,
+        options=options,
     )  # fmt: skip
+    return _judge(_ended, task, seconds)
 
 
-def _judge(
-    ended: int, kernel: str | os.PathLike[str], against: str | os.PathLike[str],
-    arch: Arch | Sequence[Arch] | None = None, *, chips: str | Iterable[str] = (), draws: int = 3,
-    seed: int | None = None, budget: int = BUDGET, seconds: float = SECONDS, memory_bytes: int = MEMORY_BYTES,
-    options: Sequence[str] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """As `judge`; `ended`: how often all processes had been ended when this was asked for. Later it starts none."""
+def _task(
+    kernel: str | os.PathLike[str], against: str | os.PathLike[str], arch: Arch | Sequence[Arch] | None = None, *,
+    chips: str | Iterable[str] = (), draws: int = 3, seed: int | None = None, budget: int = BUDGET,
+    memory_bytes: int = MEMORY_BYTES, options: Sequence[str] = (),
+) -> Task:  # fmt: skip
+    """The work of `judge`, with the parameters of the same names. Raises GpuemuError."""
     _check("draws", draws, draws >= 1, "expected at least 1")
-    _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "expected a number above 0")
     _check("seed", seed, seed is None or seed >= 0, "expected a whole number of at least 0")
     files = [path_text(one, "judge()", "expected the path of a file") for one in (kernel, against)]
     drawn = secrets.randbelow(_SEEDS) if seed is None else seed
-    task = Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options))
+    return Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options))
+
+
+def _judge(ended: int, task: Task, seconds: float) -> dict[str, Any]:
+    """The judgement. `ended`: how often all processes had ended before; after another end none starts."""
+    _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "expected a number above 0")
     try:
-        worker = _taken(memory_bytes, ended)
+        worker = _taken(task.memory_bytes, ended)
         try:
             answer = worker.ask(task, seconds)
             if answer.get("judgement", {}).get("verdict") == LIMIT:  # memory that is used up may stay so
@@ -119,8 +123,12 @@ def judge_many(
     threads = ThreadPoolExecutor(min(jobs or cores(), len(kernels)) or 1, "judge")
     futures: list[Future[dict[str, Any]]] = []
     waiting = futures
+    ended, seconds = _ended, named.pop("seconds", SECONDS)
     try:
-        futures += [threads.submit(_judge, _ended, kernel, against, *words, **named) for kernel in kernels]
+        futures += [
+            threads.submit(lambda one: _judge(ended, _task(one, against, *words, **named), seconds), kernel)
+            for kernel in kernels
+        ]
         waiting = futures[:]
         for done, _ in enumerate(as_completed(futures), 1):
             told(done, len(kernels))
