@@ -64,7 +64,7 @@ def cupy() -> Any:
 
 
 def device_facts(cp: Any) -> dict[str, Any]:
-    """What device.json says about the GPU; clocks in MHz."""
+    """The facts of the GPU for device.json; clocks are in MHz."""
     properties = cp.cuda.runtime.getDeviceProperties(cp.cuda.Device().id)
     facts: dict[str, Any] = {
         "name": properties["name"].decode(),

@@ -1,7 +1,7 @@
-"""What the microbenchmarks of the published table share: short programs between two reads of the SM's clock.
+"""The common parts of the published table's microbenchmarks: short programs between two reads of the SM's clock.
 
-A program is a list of lines of SASS. What stands behind a bar is the line's control word, by its parts: waits
-(`B01`), read and write counter (`R0`, `W1`), yield (`Y`) and stall count (`S04`, 1 unless told):
+A program is a list of lines of SASS. The line's control word follows a bar, by its parts: waits (`B01`), read and write
+counter (`R0`, `W1`), yield (`Y`) and stall count (`S04`, by default 1):
 
     LDS R0, [R0] | B0 W0 S02
 
@@ -39,7 +39,7 @@ def probe(rule: str) -> Callable[[Probe], Probe]:
 
 
 def method(name: str) -> str:
-    """What a probe does, in one sentence."""
+    """The first sentence of a probe's docstring."""
     return " ".join((PROBES[name].__doc__ or "").partition("\n\n")[0].split())
 
 

@@ -10,12 +10,12 @@
         published: {value: 214, unit: cyc, source: "TICK; YKT", grade: A}
         not_modelled: cache
 
-An entry is one published quantity and has checks, or says why it has none. A check runs a probe, `with` its parameters.
-What it is held against is the value's part `of` (a key, a list index, or both: `uniform_addr.1`); or `published`, a
-number that the source gives in words; or `taken`, where sources disagree and another one counts, `why` telling.
-`label` names the row where `of` does not, `rule` replaces the probe's own rule of judgement, and `gap` says what the
-emulator lacks to pass. Two numbers without an `of` are the ends of a range. The sources are those of configs/*.yaml
-and of sources.yaml; the letters of `grade` are those of configs/*.yaml.
+An entry is one published quantity. It has checks, or a reason why it has none. A check runs a probe, `with` its
+parameters. The result is compared with the value's part `of` (a key, a list index, or both: `uniform_addr.1`), with
+`published`, a number that the source gives in words, or with `taken`, another source's number if sources disagree;
+`why` has the reason. `label` names the row if `of` does not. `rule` replaces the probe's own rule of judgment. `gap`
+names what the emulator lacks to pass. Two numbers without an `of` are the ends of a range. Sources are keys of
+configs/*.yaml and of sources.yaml, and the letters of `grade` are those of configs/*.yaml.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def load(architecture: str, folder: Path = FOLDER) -> list[Entry]:
 
 
 def sources(architectures: list[gpuemu.Architecture], folder: Path = FOLDER) -> dict[str, str]:
-    """What each key of a source means, by key: those of the architecture files and of sources.yaml."""
+    """The meaning of each key of a source: keys of the architecture files and of sources.yaml."""
     known: dict[str, str] = dict(strict_yaml.load(folder / "sources.yaml").value)
     for arch in architectures:
         known.update(arch.sources)
@@ -149,7 +149,7 @@ def _entry(document: strict_yaml.Document, name: str, body: dict[str, Any], prob
 
 
 def _wrong(raw: dict[str, Any]) -> tuple[str, str] | None:
-    """What is wrong with a check, and what would be right."""
+    """The fault of a check, and what to write instead."""
     if set(raw) - _CHECK:
         return f"{', '.join(sorted(set(raw) - _CHECK))}", f"expected {', '.join(sorted(_CHECK))}"
     if "not_modelled" in raw:

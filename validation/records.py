@@ -1,12 +1,12 @@
-"""The form of recorded measurements, written by `measure` and read by everything else.
+"""The form of recorded measurements. `measure` writes them, and everything else reads them.
 
     validation/data/<gpu>/
-        device.json          the GPU, its driver, CUDA, clocks, and who compiled the kernels
+        device.json          the GPU, its driver, CUDA, clocks, and the compiler of the kernels
         measurements.csv     a kernel per row, see Measurement
-        counters.csv         the profiler's counters of each kernel, where the profiler was there
+        counters.csv         the profiler's counters of each kernel, if the profiler was there
         code.tar.xz          the machine code that ran: the units, a cubin each
 
-Only the standard library is needed here, because the measuring machine writes with it.
+The module needs only the standard library, because the measuring machine writes with it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel was launched: all that a replay is told, so that it cannot know what was measured.
+    """The launch of a kernel: everything that a replay knows, so that it cannot know the measured cycles.
 
-    `active` are the warps of a CTA that took part, empty for all. `unit` is the cubin with the code.
+    `active` are the warps of a CTA that took part, empty for all. `unit` is the number of the cubin with the code.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One kernel as measured.
+    """The measurement of one kernel.
 
-    `cycles_*`: last clock of the second pass minus the first, over all warps that took part, of `launches`
-    launches. `clocks` [warps that took part, over all CTAs][reads]: of the fastest launch, the earliest read
-    being 0. The fields of a Launch mean what they mean there.
+    `cycles_*`: the last clock of the second pass minus the first, over all warps that took part, of `launches`
+    launches. `clocks` [warps that took part, over all CTAs][reads] are those of the fastest launch, counted from the
+    earliest read. The other fields have the same meaning as in a Launch.
     """
 
     name: str
@@ -162,7 +162,7 @@ def write_counters(path: Path, counters: Mapping[str, Mapping[str, int]], metric
 
 
 def read_counters(path: Path) -> dict[str, dict[str, int]]:
-    """Read counters.csv; empty where the profiler was not there."""
+    """Read counters.csv; empty if the profiler was not there."""
     if not path.is_file():
         return {}
     with path.open(newline="", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""Runs recorded machine code on the emulator, the way `measure` ran it on the GPU.
+"""Runs recorded machine code on the emulator as `measure` ran it on the GPU.
 
-The clock of a warp is what the emulator says its clock reads would have returned; cycles are counted from
-them exactly as for the hardware's.
+The clock of a warp is the value that the emulator gives to its clock reads. Cycles are counted from them as for the
+hardware.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def _cubin(path: str, unit: int) -> Cubin:
 def trace_of(code: Path, launch: Launch) -> Trace:
     """The trace of a kernel from recorded machine code, the file code.tar.xz of a data folder.
 
-    The last few are kept, because a search runs one kernel on many architectures. They cannot execute again, which
-    would keep their arrays, too.
+    The last few traces are kept, because a search runs one kernel on many architectures. They cannot execute again,
+    because that would keep their arrays, too.
     """
     return replace(executed(code, launch, np.zeros(OUTPUT_WORDS, dtype=np.uint32)), again=None)
 
 
 def executed(code: Path, launch: Launch, out: NDArray[np.uint32]) -> Trace:
-    """As `trace_of`; the kernel's results are in `out`."""
+    """The trace of a kernel that has executed; `out` has its results."""
     return gpuemu.trace_kernel(
         _cubin(str(code), launch.unit), kernel=launch.name, grid=(launch.ctas, 1, 1), block=(32 * launch.warps, 1, 1),
         dynamic_shared_bytes=launch.shared_bytes, ctas=range(launch.ctas),
@@ -75,7 +75,7 @@ def executed(code: Path, launch: Launch, out: NDArray[np.uint32]) -> Trace:
 
 
 def clocks_of(result: gpuemu.Result, launch: Launch) -> tuple[tuple[int, ...], ...]:
-    """The clocks of the second pass of the warps that took part, CTA by CTA, the earliest being 0."""
+    """The clocks of the second pass of the warps that took part, CTA by CTA, counted from the earliest."""
     running = set(launch.running_warps)
     reads = [warp.clock_reads[-launch.reads :] for warp in result.warps if warp.warp in running]
     if not reads or any(len(warp) != launch.reads for warp in reads):
@@ -85,13 +85,13 @@ def clocks_of(result: gpuemu.Result, launch: Launch) -> tuple[tuple[int, ...], .
 
 
 def replay(code: Path, launch: Launch, arch: Architecture) -> Replay:
-    """Trace and run one kernel of the file `code`; nothing that was measured is told.
+    """Trace and run one kernel of the file `code`; the replay knows no measured figure.
 
-    Raises MissingToolError: no kernel's failure is that a tool is not installed.
+    Raises MissingToolError, because a missing tool is no kernel's failure.
     """
     started = time.perf_counter()
     try:
-        if launch.ctas > 1:  # they had waited for a common instant
+        if launch.ctas > 1:  # on the GPU they waited for a common instant
             arch = arch.with_overrides({"launch.cta_interval_cycles": 0})
         result = gpuemu.run(trace_of(code, launch), arch)
         clocks = clocks_of(result, launch)
@@ -104,7 +104,7 @@ def replay(code: Path, launch: Launch, arch: Architecture) -> Replay:
 
 
 def executor(jobs: int) -> Executor:
-    """That many processes; of one, this process does the work."""
+    """An executor with that many processes; with one job this process does the work."""
     return ProcessPoolExecutor(jobs) if jobs > 1 else ThreadPoolExecutor(1)
 
 
@@ -117,7 +117,7 @@ def replay_all(
     code: Path, launches: Sequence[Launch], arch: Architecture, jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Replay]:  # fmt: skip
-    """Every kernel, unit by unit in parallel processes or, with one job, in this one; the result is the same."""
+    """Replay every kernel, unit by unit in parallel processes; with one job in this process, with the same result."""
     by_unit: dict[int, list[Launch]] = {}
     for launch in launches:
         by_unit.setdefault(launch.unit, []).append(launch)

@@ -1,4 +1,4 @@
-"""The report of a score: pictures, tables and the worst kernels, as one page that needs nothing from elsewhere."""
+"""The report of a score: pictures, tables and the worst kernels, as one page that needs no other file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ td:first-child, th:first-child, td:last-child, th:last-child { text-align: left;
 
 
 Launches = Mapping[str, Sequence[Score]]
-"""Whole launches of held-out kernels by the state of the caches."""
+"""Whole launches of held-out kernels, by the state of the caches."""
 
 
 def write_report(

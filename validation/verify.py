@@ -1,14 +1,15 @@
-"""Holds what is committed about a GPU against what it was made from; `problems` says in sentences what is not so.
+"""Compares what is committed about a GPU with its sources; `problems` describes each difference in a sentence.
 
     rows        scores.csv has the rows of measurements.csv, in order; `measured` is cycles_min there, `held_out`
                 marks the names of held_out.txt, and the counted wavefronts are those of counters.csv
     split       split.py holds the names of held_out.txt out of the corpus, no more and no fewer
-    emulated    kernels replayed here give their rows. Who is replayed is drawn by a hash of scores.csv, so that whoever
-                changes a row draws others
+    emulated    kernels replayed here give their rows. A hash of scores.csv draws the kernels, so a changed row draws
+                others
     fit         the closed forms on the GPU's microbenchmarks give the architecture file's values, and so do searches
                 that begin at the file, drawn by the same hash
 
-The files are read here once more, not by the code that writes the scores: its error would be on both sides.
+This module reads the files itself, without the code that writes the scores: an error of that code would be on both
+sides.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Row = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is done again; `None` is all."""
+    """How much is repeated; None means all."""
 
     held_out: int | None = 64
     others: int | None = 12
@@ -55,9 +56,9 @@ def problems(
     folder: Path, scores: Path, arch: Architecture, amount: Amount = SAMPLE, jobs: int | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[str]:  # fmt: skip
-    """What is wrong with the file `scores` about the GPU of the data `folder`, and with the values of `arch`.
+    """The problems of the file `scores` about the GPU of the data `folder`, and of the values of `arch`.
 
-    `report` is told what was looked at. Raises RecordError for a file that does not read.
+    `report` gets a line about each step. Raises RecordError for a file that cannot be read.
     """
     names = pinned()
     rows = _rows(scores)
@@ -85,7 +86,7 @@ def pinned(path: Path = HELD_OUT_FILE) -> frozenset[str]:
 
 
 def split_problems(names: Collection[str]) -> list[str]:
-    """Kernels of the corpus on whose side split.py and the pinned `names` do not agree."""
+    """Kernels of the corpus on whose side split.py and the pinned `names` differ."""
     found = {kernel.name for kernel in corpus() if held_out(kernel.name, kernel.family)}
     file = HELD_OUT_FILE.name
     lost, new = sorted(set(names) - found), sorted(found - set(names))
@@ -96,7 +97,7 @@ def split_problems(names: Collection[str]) -> list[str]:
 
 
 def row_problems(file: str, rows: Sequence[Row], folder: Path, names: Collection[str]) -> list[str]:
-    """Rows that are not of a measured kernel, and cells that are not what was measured and split."""
+    """Rows of kernels that were not measured, and cells that differ from the measurements and the split."""
     measured = _rows(folder / records.MEASUREMENTS_FILE)
     counters = _counted(folder)
     if [row["name"] for row in rows] != [row["name"] for row in measured]:
@@ -113,19 +114,19 @@ def row_problems(file: str, rows: Sequence[Row], folder: Path, names: Collection
 
 
 def draw(seed: bytes, rows: Sequence[Row], count: int | None) -> list[Row]:
-    """As many of the rows, or all, in an order that hangs on every byte of `seed`, the file of scores."""
+    """As many of the rows, or all, in an order that depends on every byte of `seed`, the file of scores."""
     return sorted(rows, key=lambda row: _lot(seed, row["name"]))[:count]
 
 
 def replay_problems(
     file: str, rows: Sequence[Row], folder: Path, arch: Architecture, jobs: int | None = None
 ) -> list[str]:  # fmt: skip
-    """Rows that a replay does not give; the code is replayed in a folder that has nothing else in it."""
+    """Rows that a replay does not give; the code is replayed in a folder with no other file."""
     wanted = {row["name"] for row in rows}
     measured = {
         m.name: m for m in records.read_measurements(folder / records.MEASUREMENTS_FILE, lambda name, _: name in wanted)
     }
-    rows = [row for row in rows if row["name"] in measured]  # what was not measured row_problems tells
+    rows = [row for row in rows if row["name"] in measured]  # row_problems reports kernels that were not measured
     counters = records.read_counters(folder / records.COUNTERS_FILE)
     with tempfile.TemporaryDirectory() as alone:
         code = Path(alone) / records.CODE_FILE
@@ -142,7 +143,7 @@ def replay_problems(
 def fit_problems(folder: Path, arch: Architecture, searches: Sequence[Search], jobs: int | None = None) -> list[str]:
     """Values of `arch` that the fit does not give; searches begin at `arch`, where a finished fit ends.
 
-    A closed form whose parameter is also searched for is a first value only.
+    A closed form for a parameter that a search also finds is only a first value.
     """
     view = FitView(folder)
     searched = {search.parameter for search in all_searches()}

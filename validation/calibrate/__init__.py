@@ -1,9 +1,9 @@
-"""Measures the values of an architecture file that nobody is sure of, on the card of whoever has one.
+"""Measures uncertain values of an architecture file on the user's card.
 
-    plan.py          which values, on which microbenchmarks of the corpus, by which estimator, and why not the others
+    plan.py          the values, their microbenchmarks and estimators, and why other values are not measured
     estimating.py    closed forms of the suite's fit, and walks of emulated against measured clocks
-    writing.py       an architecture file of one's own that extends the shipped one, and the table
-    command.py       all of it, one after the other: what `gpuemu calibrate` calls
+    writing.py       an architecture file that extends the shipped one, and the table
+    command.py       all steps in order, for `gpuemu calibrate`
 
-It stands in the suite, because its kernels, formulas and replays do; a wheel carries that part of the suite along.
+The package belongs to the suite, because its kernels, formulas and replays do. A wheel carries that part of the suite.
 """

@@ -1,6 +1,7 @@
-"""One calibration: kernels compiled and launched on the card, their clocks kept in a folder, values read off them.
+"""One calibration: it compiles and launches kernels on the card, keeps their clocks in a folder, and reads values off
+them.
 
-The folder has the form of `validation/data`, so that one that `python -m validation measure` wrote serves as well.
+The folder has the form of `validation/data`, so a folder that `python -m validation measure` wrote serves as well.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from validation.split import FitView
 T = TypeVar("T")
 Count = Callable[[int, int], None]
 Stage = Callable[[str], Any]
-"""Gives a context for what is done next, which itself gives what takes the number done and of all, or None."""
+"""A function that returns a context for the next step; the context returns a function for the progress, or None."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found of an architecture, and on what."""
+    """The values found for an architecture, and the card that they were found on."""
 
     base: str
     arch: Architecture
@@ -45,7 +46,7 @@ class Calibration:
 
     @property
     def file_name(self) -> str:
-        """Of the file that it gives, where none is asked for: rtx_4090.yaml."""
+        """The name of the file if the user gives none: rtx_4090.yaml."""
         return measure.folder_name(writing.card_of(self.device)) + ".yaml"
 
     def file_text(self, output: Path, date: str = "") -> str:
@@ -53,18 +54,18 @@ class Calibration:
         return writing.file_text(self.found, self.base, self.arch, self.device, output, date)
 
     def table(self) -> list[str]:
-        """What was measured beside what the file has, and what was not."""
+        """The measured values beside the file's, and the values that were not measured."""
         return list(writing.table(self.found, self.reasons, self.arch))
 
 
 def dry_run(name: str | None, only: Sequence[str], folder: Path | None) -> list[str]:
-    """What a calibration would measure, by what and how long; raises GpuemuError."""
+    """The values that a calibration would measure, with method and time. Raises GpuemuError."""
     _, arch, todo = _told(lambda: planned(name, only, folder))
     return list(writing.listing(todo, arch))
 
 
 def base_of(name: str | None, capability: Callable[[], str]) -> str:
-    """The name or path of the file to start from; without one, the shipped one of the card's compute capability."""
+    """The name or path of the base file; by default the shipped file of the card's compute capability."""
     if name is not None:
         return name
     wanted = capability()
@@ -79,7 +80,7 @@ def base_of(name: str | None, capability: Callable[[], str]) -> str:
 
 
 def planned(name: str | None, only: Sequence[str], folder: Path | None) -> tuple[str, Architecture, Plan]:
-    """The file to start from, what it says, and what would be measured; without a name the card or folder is asked."""
+    """The base file, its architecture, and the plan; without a name the card or folder decides."""
     base = base_of(name, lambda: _device(folder)["compute_capability"])
     arch = load_arch(base)
     found = plan(arch, only)
@@ -92,9 +93,9 @@ def planned(name: str | None, only: Sequence[str], folder: Path | None) -> tuple
 def calibrate(
     name: str | None, only: Sequence[str], folder: Path | None, keep: Path | None, stage: Stage, jobs: int | None = None
 ) -> Calibration:  # fmt: skip
-    """Measure what was asked for, on this machine's card or from a `folder` of clocks; nothing else is written.
+    """Measure the requested values, on this machine's card or from a `folder` of clocks; write nothing else.
 
-    `keep`: where the measured clocks and their machine code stay. Raises GpuemuError.
+    The measured clocks and their machine code stay in `keep`. Raises GpuemuError.
     """
     return _told(lambda: _calibrate(name, only, folder, keep, stage, jobs))
 
@@ -102,7 +103,7 @@ def calibrate(
 def _calibrate(
     name: str | None, only: Sequence[str], folder: Path | None, keep: Path | None, stage: Stage, jobs: int | None
 ) -> Calibration:  # fmt: skip
-    find_nvdisasm()  # what replays need, before anything is launched
+    find_nvdisasm()  # replays need it; fail before anything is launched
     base, arch, todo = planned(name, only, folder)
     with ExitStack() as stack:
         if folder is None:
@@ -116,7 +117,7 @@ def _calibrate(
 
 
 def _told(what: Callable[[], T]) -> T:
-    """The errors of the suite as gpuemu tells its own."""
+    """The errors of the suite as gpuemu's own."""
     try:
         return what()
     except (MeasureError, BuildError, RecordError) as error:
@@ -139,7 +140,7 @@ def _measure(arch: Architecture, todo: Plan, folder: Path, stage: Stage) -> None
 
 
 def _same_capability(arch: Architecture, device: Mapping[str, Any], file: str) -> None:
-    """Refuse an architecture of other code than the card runs."""
+    """Refuse an architecture whose code the card does not run."""
     there = device.get("compute_capability", arch.compute_capability)
     if there != arch.compute_capability:
         right = f"expected one of {arch.compute_capability}, as {arch.name} has it"
@@ -147,4 +148,4 @@ def _same_capability(arch: Architecture, device: Mapping[str, Any], file: str) -
 
 
 def _silent(done: int, total: int) -> None:
-    """Nobody looks."""
+    """Show no progress."""

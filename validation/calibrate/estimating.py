@@ -1,9 +1,9 @@
 """Reads the values of a plan off measured clocks.
 
-Closed forms come first: they hang on nothing that the file says. Then each other value is walked to: a few values over
-its range are emulated, then nearer and nearer ones beside the best, until the next on either side is worse. Values that
-the same kernels tell are walked to one after the other, those of other kernels at the same time, and again if what the
-others came to changes the emulated clocks. What the clocks do not tell is said, and left as it is.
+Closed forms come first, because they do not depend on the file. Then a walk looks for each other value: it emulates a
+few values over the range, then values nearer and nearer to the best, until the next on either side is worse. Values of
+the same kernels take turns; values of other kernels are found in parallel, and again if other results change the
+emulated clocks. A value that the clocks do not determine keeps the file's value, with a message.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ _SAME = 1e-9
 _MOST_ERROR = 0.05
 _SURE_ERROR = 0.002
 _LEAST_APART, _WIDEST = 0.0005, 0.25
-"""Root mean squares that differ by less, or by a third of the least, are the same; a wider range tells nothing."""
+"""Root mean squares that differ by less than this, or by a third of the least, are equal; a wider range decides
+nothing.
+"""
 _FINEST = 0.02
-"""Of a value that is no whole number, the nearest that a walk tells apart, as a share of it."""
+"""The resolution of a walk for a value that is no whole number, as a share of the value."""
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A value as measured, what it was found by, and from where to where it fits about as well."""
+    """A measured value, its method, and the range that fits about as well."""
 
     step: Step
     value: Number
@@ -47,7 +49,7 @@ class Found:
 
     @property
     def differs(self) -> bool:
-        """Whether the file has another one."""
+        """Whether the file has another value."""
         return self.value != self.step.value
 
 
@@ -55,7 +57,7 @@ def estimate(
     plan: Plan, seen: Mapping[str, Measurement], folder: Path, arch: Architecture, pool: Executor,
     progress: Progress = lambda done, total: None,
 ) -> tuple[list[Found], dict[str, str]]:  # fmt: skip
-    """The values that the clocks tell, in the plan's order, and of each other one why they do not."""
+    """The values that the clocks determine, in the plan's order, and for each other value the reason."""
     reasons: dict[str, str] = {}
     found: dict[str, Found] = {}
     for step in plan.steps:
@@ -88,7 +90,7 @@ def estimate(
                 if isinstance(one, Found):
                     found[name] = replace(one, step=named[name])
                     reasons.pop(name, None)
-                else:  # a closed form that a walk refines is no more than where it begins
+                else:  # a walk that refines a closed form begins there
                     found.pop(name, None)
                     reasons[name] = one
     return [found[step.name] for step in plan.steps if step.name in found], reasons
@@ -96,7 +98,7 @@ def estimate(
 
 @dataclass
 class Group:
-    """Values that the same kernels tell, and the error of their clocks where the last walk ended."""
+    """Values of the same kernels, and the error of their clocks at the end of the last walk."""
 
     steps: list[Step]
     kernels: list[Measurement]
@@ -108,7 +110,7 @@ Told = dict[str, Found | str]
 
 
 def _walked(group: Group, arch: Architecture) -> tuple[Told, Architecture, float]:
-    """What each walk says, nothing where the clocks are as they were, and the architecture and error where they end."""
+    """The result of each walk, or None if the clocks do not change, and the architecture and error at the end."""
     told: Told = {}
     error = _error(group, group.steps[0], arch)
     if group.error is not None and abs(error - group.error) < _SAME:
@@ -122,7 +124,7 @@ def _walked(group: Group, arch: Architecture) -> tuple[Told, Architecture, float
             arch = _with(arch, step, walk.end) or arch
         if len(group.steps) == 1 or arch.paths() == before.paths():
             break
-    if sum(arch.paths()[step.path] != step.value for step in group.steps) > 1:  # another lot may fit as well
+    if sum(arch.paths()[step.path] != step.value for step in group.steps) > 1:  # another combination may fit as well
         told = {name: replace(one, confidence="C") if isinstance(one, Found) else one for name, one in told.items()}
     return told, arch, _error(group, group.steps[0], arch)
 
@@ -134,7 +136,7 @@ def _error(group: Group, step: Step, arch: Architecture) -> float:
 
 
 def _with(arch: Architecture, step: Step, value: Number) -> Architecture | None:
-    """The architecture with another value, or None where it can have no such one."""
+    """The architecture with another value, or None if the value is refused."""
     try:
         return arch.with_overrides({step.name: value})
     except GpuemuError:
@@ -142,7 +144,7 @@ def _with(arch: Architecture, step: Step, value: Number) -> Architecture | None:
 
 
 class Walk:
-    """One value's way: the mean squared error of each value that was tried."""
+    """The way of one value: the mean squared error of each value that was tried."""
 
     def __init__(self, step: Step, group: Group, arch: Architecture) -> None:
         self.step, self.group, self.arch = step, group, arch
@@ -151,11 +153,11 @@ class Walk:
 
     @property
     def best(self) -> Number:
-        """The value of the least error; the one that is there wins a tie."""
+        """The value of the least error; the current value wins a tie."""
         return min(self.errors, key=lambda value: (round(self.errors[value], 9), value != self.now, value))
 
     def go(self, now: Number) -> None:
-        """All over the range first, then nearer and nearer beside the best."""
+        """Walk over the whole range first, then nearer and nearer to the best."""
         self.now = now
         step, whole = self.step, isinstance(self.step.value, int)
         stride: Number = (step.high - step.low) / _POINTS
@@ -176,30 +178,30 @@ class Walk:
 
     @property
     def _bounds(self) -> tuple[Number, Number]:
-        """Where a walk turns round: twice as far as the range."""
+        """The bounds of a walk: twice the range."""
         return self.step.low // 2, 2 * self.step.high
 
     @property
     def end(self) -> Number:
-        """The value that others are walked to with: that told, or the best within what it can be."""
+        """The value for the walks of other values: the result, or the best value in the range."""
         told = self.found()
         return told.value if isinstance(told, Found) else self.now if self.alike or self.outside else self.best
 
     @property
     def outside(self) -> bool:
-        """Whether nothing between the bounds fits better than at one of them."""
+        """Whether a value at one of the bounds fits best."""
         least, most = self._bounds
         return (min(self._near) <= least and least > 0) or max(self._near) >= most
 
     @property
     def _near(self) -> list[Number]:
-        """Values that fit about as well as the best."""
+        """The values that fit about as well as the best."""
         rms = sqrt(self.errors[self.best])
         return [v for v, error in self.errors.items() if sqrt(error) <= rms + max(_LEAST_APART, rms / 3)]
 
     @property
     def alike(self) -> bool:
-        """Whether all that was tried gives the same clocks."""
+        """Whether all tried values give the same clocks."""
         return max(self.errors.values()) - min(self.errors.values()) < _SAME
 
     def _try(self, values: Sequence[Number]) -> None:
@@ -210,7 +212,7 @@ class Walk:
                 self.errors[value] = _error(self.group, self.step, arch)
 
     def found(self) -> Found | str:
-        """What the clocks tell, or why they do not: the file's value stays as long as they fit it about as well."""
+        """The value that the clocks determine, or the reason why not; the file's value stays if it fits as well."""
         best, names = self.best, self.step.kernels
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         if self.alike:

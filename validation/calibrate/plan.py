@@ -1,7 +1,7 @@
-"""What is measured how: of each value the kernels that tell it, and the closed form or the walk that reads it off them.
+"""The plan of a calibration: for each value its kernels, and the closed form or the walk that reads it off them.
 
-A closed form and the kernels of a search are those of the suite's own fit. Values that the fit has neither for are
-walked to on the microbenchmark that settles them (`gpuemu.views.sure.settling`) and its siblings by other warps.
+A closed form and the kernels of a search are those of the suite's own fit. For other values a walk uses the
+microbenchmark that settles them (`gpuemu.views.sure.settling`) and its siblings with other numbers of warps.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Path = tuple[str, ...]
 UNSURE = ("C", "D")
 _MOST_SIBLINGS = 4
 _ONCE, _KERNEL, _WALK = 4, 0.4, 4
-"""Seconds of one core: to begin with, of a kernel compiled and launched, and of its replays for one walk."""
+"""Seconds of one core: for the start, for a kernel compiled and launched, and for its replays in one walk."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A value that can be measured: as the file has it, and where a walk looks for it.
+    """A value that can be measured: the file's value, and the range of a walk.
 
-    `closed` is the closed form, if there is one; `kernels` are what a walk compares, () where there is none;
-    `by_clocks`: all clocks that they read, not the last alone.
+    `closed` is the closed form, if there is one. `kernels` are the kernels that a walk compares. `by_clocks`: compare
+    all clocks that they read, not only the last.
     """
 
     path: Path
@@ -49,35 +49,35 @@ class Step:
 
     @property
     def name(self) -> str:
-        """With dots."""
+        """The dotted name."""
         return ".".join(self.path)
 
     @property
     def all_kernels(self) -> tuple[str, ...]:
-        """Every kernel that is to be launched for it."""
+        """Every kernel that must be launched for the value."""
         return tuple(dict.fromkeys((*(self.closed.kernels if self.closed else ()), *self.kernels)))
 
     @property
     def how(self) -> str:
-        """In a few words."""
+        """The method in a few words."""
         return " and ".join(["closed form"] * (self.closed is not None) + ["walk"] * bool(self.kernels))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, in the order in which it is, and of each other value that was asked for why it is not."""
+    """The values to measure in order, and for each other requested value the reason why it is not measured."""
 
     steps: tuple[Step, ...]
     reasons: dict[str, str] = field(default_factory=dict)
 
     @property
     def kernels(self) -> frozenset[str]:
-        """Every kernel that is to be launched."""
+        """Every kernel that must be launched."""
         return frozenset(name for step in self.steps for name in step.all_kernels)
 
     @property
     def seconds(self) -> float:
-        """About how long one core takes; walks share all there are."""
+        """About how long one core needs; walks share all cores."""
         return _ONCE + _KERNEL * len(self.kernels) + _WALK * sum(len(step.kernels) for step in self.steps)
 
 
@@ -93,8 +93,9 @@ BY = {
     "tensor_core.operands.pause_cycles": "mmaby_m16n8k16_f32_f16_ffma1_w4 mmaby_m16n8k16_f32_f16_imad1_w4",
     "global_memory.l1.copy_cycles": "rate_ldgsts4_w8 rate_ldgsts4_w16",
 }
-"""Values that show best on other kernels than those of their kind: those that a change of the value moves most, among
-those that the emulator gives to the cycle, or nearly, on an H200."""
+"""Values that show best on other kernels than those of their kind: the kernels that a change of the value moves most,
+among those that the emulator gives to the cycle, or nearly, on an H200.
+"""
 AS = {
     "mio.queue_latency_cycles": "mio.queue_entries",
     "mio.pool_release_cycles": "mio.pool_entries",
@@ -108,13 +109,13 @@ AS = {
     "mio.lane": "mio.minimum_dispatch_interval_cycles",
     "shared_memory.returned": "mio.minimum_dispatch_interval_cycles",
 }
-"""Values that show on the kernels of another's search, by the beginnings of names."""
+"""Values that show on the kernels of another value's search, by the beginnings of names."""
 _ORDER = ("", "lat_", "thr_", "loop_", "bar_", "rate_", "queue_")
-"""Whose value is found first: chains of one warp hang on the fewest others."""
+"""The order of the values: chains of one warp depend on the fewest other values."""
 
 
 def plan(arch: Architecture, only: Sequence[str] = ()) -> Plan:
-    """What is measured of `arch`: the values of confidence C and D, or those whose names match a pattern of `only`."""
+    """The plan for `arch`: values of confidence C and D, or values whose names match a pattern of `only`."""
     corpus = {one.name: one for one in kernels_for(int(arch.compute_capability.replace(".", "")))}
     closed = {one.parameter: one for one in all_experiments() if set(one.kernels) <= set(corpus)}
     searches = {one.parameter: one for one in all_searches() if set(one.kernels) & set(corpus)}
@@ -140,7 +141,7 @@ def plan(arch: Architecture, only: Sequence[str] = ()) -> Plan:
 
 
 def wanted(arch: Architecture, only: Sequence[str]) -> Iterator[tuple[Path, Number]]:
-    """The numbers of an architecture that somebody may want measured: not what an instruction set or a chip fixes."""
+    """The numbers of an architecture that a user may measure: not the facts of an instruction set or a chip."""
     for path, value in arch.paths().items():
         name = ".".join(path)
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -162,14 +163,14 @@ def _turn(step: Step) -> tuple[int, int]:
 
 
 def _between(path: Path, value: Number) -> tuple[Number, Number]:
-    """Where a walk looks at first: as wide as a guess's range, and a few steps for small numbers."""
+    """The first range of a walk: as wide as a guess's range, and a few steps for small numbers."""
     share = 1 + SHARES[kind(path)]["D"]
     low, high = value / share, value * share
     return (max(0, min(round(low), value - 2)), max(round(high), value + 2)) if isinstance(value, int) else (low, high)
 
 
 def _siblings(path: Path, corpus: Mapping[str, Kernel]) -> list[str]:
-    """The microbenchmark that settles a value, and those whose names differ from it in the last number alone."""
+    """The microbenchmark that settles a value, and those whose names differ from it only in the last number."""
     settling = _settling(path)
     if settling not in corpus or corpus[settling].family in JUDGED_FAMILIES:
         return []
@@ -179,7 +180,7 @@ def _siblings(path: Path, corpus: Mapping[str, Kernel]) -> list[str]:
 
 
 def _settling(path: Path) -> str:
-    """An interval shows in independent instructions, where a chain settles the latency."""
+    """The microbenchmark of a value: an interval shows in independent instructions, a latency in a chain."""
     settling = settled_by(".".join(path))
     if path[-1] == "issue_interval_cycles" and settling.startswith("lat_"):
         settling = re.sub(r"^lat_(.*)_\d+$", r"thr_\1_w4", settling)

@@ -1,8 +1,7 @@
-"""The architecture file of one's own that a calibration gives, and the table that says what differs.
+"""The architecture file that a calibration writes, and the table of differences.
 
-value                       shipped  measured  fits       sure  by
-operations.mufu.latency_cycles   17        17                A  closed form
-mio.pool_entries                 11        15  14 to 15      B  walk          differs
+value shipped measured fits sure by operations.mufu.latency_cycles 17 17 A closed form mio.pool_entries 11 15 14 to 15 B
+walk differs
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def card_of(device: Mapping[str, Any]) -> str:
 
 
 def source_line(device: Mapping[str, Any], date: str = "") -> str:
-    """Where the values come from, in a line."""
+    """The origin of the values, in a line."""
     when = f", {date}" if date else ""
     forms = {"driver": "driver {}", "sm_clock_max_mhz": "SM clock up to {} MHz", "compiler": "{}"}
     told = ", ".join(form.format(device[name]) for name, form in forms.items() if name in device)
@@ -41,9 +40,9 @@ def source_line(device: Mapping[str, Any], date: str = "") -> str:
 def file_text(
     found: Sequence[Found], base: str, arch: Architecture, device: Mapping[str, Any], output: Path, date: str = ""
 ) -> str:  # fmt: skip
-    """The file: what it extends, its source, and each value with status, confidence, note and range.
+    """The file: its base, its source, and each value with status, confidence, note and range.
 
-    `base` is a shipped name or the path of a file, which is named relative to `output`.
+    `base` is a shipped name, or the path of a file, which is named relative to `output`.
     """
     if base.endswith((".yaml", ".yml")):
         base = Path(os.path.relpath(base, output.parent)).as_posix()
@@ -69,7 +68,7 @@ def file_text(
 
 
 def chip_lines(arch: Architecture, device: Mapping[str, Any]) -> list[str]:
-    """Which chip it is: the one of the file with whose name the card's begins; else its own, as the driver says."""
+    """The chip: a chip of the file with whose name the card's begins, or a new one from the driver's facts."""
     card, sms = card_of(device), device.get("multiprocessors")
     known = [name for name, chip in arch.chips.items() if f"{card} ".startswith(f"{name} ") and chip.sms == sms]
     if sms is None:
@@ -93,7 +92,7 @@ def _entry(one: Found) -> str:
 
 
 def table(found: Sequence[Found], reasons: Mapping[str, str], arch: Architecture) -> Iterator[str]:
-    """What was measured beside what the file has, then what was not and why."""
+    """The measured values beside the file's, then the values that were not measured, with the reasons."""
     rows = [
         (
             one.step.name, f"{one.step.value:g}", f"{one.value:g}",
@@ -130,7 +129,7 @@ def not_measured(reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def listing(plan: Plan, arch: Architecture) -> Iterator[str]:
-    """What would be measured: value, how, on which kernels, and how long it takes."""
+    """The values that would be measured: name, method, kernels and time."""
     rows = []
     for step in plan.steps:
         first, *more = step.all_kernels

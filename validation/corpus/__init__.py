@@ -1,6 +1,6 @@
-"""The kernels of the corpus, in a fixed order: microbenchmarks first, then what they are to predict.
+"""The kernels of the corpus in a fixed order: microbenchmarks first, then the kernels that they should predict.
 
-Everything is generated: the same text from the same program on every machine.
+Everything is generated, and every machine generates the same text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTS: tuple[Callable[[], list[Kernel]], ...] = (
 
 @lru_cache
 def corpus() -> tuple[Kernel, ...]:
-    """All kernels; two of one name are a mistake of the generator."""
+    """All kernels. Two kernels of one name are a mistake of the generator."""
     kernels = tuple(kernel for part in _PARTS for kernel in part())
     names = [kernel.name for kernel in kernels]
     if len(set(names)) != len(names):
@@ -49,5 +49,5 @@ def corpus() -> tuple[Kernel, ...]:
 
 
 def kernels_for(capability: int) -> tuple[Kernel, ...]:
-    """Those that run on chips of a compute capability, such as 90."""
+    """The kernels that run on chips of a compute capability, such as 90."""
     return tuple(kernel for kernel in corpus() if kernel.least_capability <= capability)

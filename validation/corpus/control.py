@@ -150,7 +150,7 @@ def _loops() -> list[Kernel]:
                 )
             )
         for count in (1, 4, 8, 16, 32, 64):
-            # More turns of the same loop: the difference is free of what stands before and behind it.
+            # More turns of the same loop: the difference excludes the code before and after it.
             made.append(
                 kernel(
                     f"loop_fma{count}_longer_w{warps}",

@@ -192,7 +192,9 @@ def _indented(text: str, by: int) -> str:
 
 
 def input_words(wait_mask: int = 0, working: int = 0) -> NDArray[np.uint32]:
-    """What `in` holds: small pseudo-random numbers below 4096, and at the end the SM to work and the mask to wait on."""
+    """The contents of `in`: small pseudo-random numbers below 4096, and at the end the working SM and the mask to wait
+    on.
+    """
     i = np.arange(INPUT_WORDS, dtype=np.uint64)
     words: NDArray[np.uint32] = ((i * 2654435761 % 2**32) >> 20).astype(np.uint32)
     words[-16:] = 0

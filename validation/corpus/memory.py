@@ -148,7 +148,7 @@ def _rate(
 
 def _shapes(label: str, steps: list[str], setup: str, sink: str, least: int = 75, family: str = "memory_rate",
             counts: tuple[int, ...] = (1, 4, 8, 16)) -> list[Kernel]:  # fmt: skip
-    """The same on whole CTAs and on chosen sub-cores."""
+    """The kernels of these shapes on whole CTAs and on chosen sub-cores."""
     made = [_rate(label, steps, setup, sink, warps, None, least, 8 if warps <= 4 else 4, family) for warps in counts]
     made += [_rate(label, steps, setup, sink, 16, tuple(range(0, 4 * n, 4)), least, 8, family) for n in (2, 4)]
     made += [
@@ -170,7 +170,7 @@ def _rates() -> list[Kernel]:
             made += _shapes(f"lds{width}_c{ways}", loads, address, sink)
             made += _shapes(f"sts{width}_c{ways}", stores, address, sink)
             for label, steps in ((f"lds{width}_c{ways}", loads), (f"sts{width}_c{ways}", stores)):
-                # Twice as many steps, so that the difference is free of the loop and of what is in flight at its end.
+                # Twice as many steps: the difference excludes the loop and the accesses in flight at its end.
                 made += [_rate(f"{label}_twice", steps * 2, address, sink, warps, None) for warps in (1, 4)]
     for count in (1, 2, 4):
         rows = registers + "const u32 p = base + 16u * lane;"

@@ -1,7 +1,7 @@
-"""What an experiment is: a parameter, the kernels it comes from, and the formula.
+"""An experiment: a parameter, its kernels, and the formula.
 
-An experiment is handed the measurements of its own kernels and no others, through the view that refuses the
-held-out ones; the kernels it names are the provenance that is written beside the value.
+An experiment gets the measurements of its own kernels and no others, through the view that refuses the held-out ones.
+The names of its kernels are the provenance written beside the value.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Kernels = Mapping[str, Measurement]
 
 @dataclass(frozen=True)
 class Experiment:
-    """How one value of the architecture file is found.
+    """The method for one value of the architecture file.
 
-    `parameter` is the path of names in the file (a tensor mode contains dots, so it is no dotted text).
-    `formula` gives the figure in the parameter's unit; whole parameters are rounded. `about` says it in words.
+    `parameter` is the path of names in the file; a tensor mode contains dots, so it is no dotted text. `formula` gives
+    the figure in the parameter's unit; whole parameters are rounded. `about` describes the method.
     """
 
     parameter: tuple[str, ...]
@@ -33,7 +33,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A parameter's value, the figure it was rounded from, and where it comes from."""
+    """A parameter's value, the figure before rounding, and its origin."""
 
     experiment: Experiment
     figure: float

@@ -1,4 +1,4 @@
-"""Which parameters are searched for, on which microbenchmarks, among which values."""
+"""The searches: parameters, their microbenchmarks, and the values to try."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ _INTERVALS = {
 }  # fmt: skip
 """Units of the corpus whose rate shows the issue interval of a class.
 
-Of IMAD.WIDE and IMAD.HI they show that it is no longer than the four cycles of reading twice, and less than two would
-not be over before the second read; so what the file has stays if it is one of these.
+For IMAD.WIDE and IMAD.HI the rate shows only that the interval is no longer than the four cycles of reading twice. An
+interval below two would not be over before the second read. The file's value stays if it lies between.
 """
 
 _SHAPES = ("w1", "w4", "w8", "w4_on_0")
 _STORED = tuple(f"rate_{what}_{shape}" for what in ("sts32_c1", "sts64_c1", "sts128_c1") for shape in _SHAPES)
 _LOADED = tuple(f"rate_{what}_{shape}" for what in ("lds32_c1", "lds128_c1", "ldsm4") for shape in _SHAPES)
 _QUEUED = ("lds32", "lds128", "sts32", "sts128", "ldsm4", "shfl")
-"""Access by access: the last of 16 comes when the data stage has passed it, however many could wait before."""
+"""Access by access: the last of 16 completes when the data stage has passed it, however many could wait before."""
 _POOLED = ("lds32c4", "lds32c8", "lds128", "ldsm4", "sts32c8")
-"""By one warp a sub-core, whose order is no matter: loops of many warps hang on that, and on the pool by chance."""
+"""One warp per sub-core, so that the order of warps does not matter: loops of many warps depend on it, and on the pool
+by chance.
+"""
 
 _BY_SEARCH_ALONE = (
     ("operations.reduction.latency_cycles", "lat_redux_16 lat_redux_min_16", range(30, 47)),
@@ -46,7 +48,7 @@ def _search(dotted: str, kernels: str, candidates: Iterable[int]) -> Search:
 
 
 def searches() -> list[Search]:
-    """All of them, in the order in which they take turns."""
+    """All searches, in the order in which they take turns."""
     made = []
     for name, units in _INTERVALS.items():
         kernels = tuple(f"thr_{unit}_w{warps}" for unit in units for warps in (1, 4, 8, 16))
@@ -71,16 +73,18 @@ def searches() -> list[Search]:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A search whose kernels do not tell the value, and why; the architecture file's note says what does."""
+    """A search whose kernels do not determine the value, and the reason; the note in the architecture file names the
+    source.
+    """
 
     search: Search
     why: str
 
 
 def left_out() -> list[LeftOut]:
-    """Searches that the suite has kernels for and makes in vain.
+    """Searches that the suite has kernels for, without success.
 
-    `tests/validation/test_fit.py` fails on the day one of them gives the file's value: it belongs to `searches` then.
+    `tests/validation/test_fit.py` fails when one of them gives the file's value: it belongs to `searches` then.
     """
     return [
         LeftOut(

@@ -1,8 +1,8 @@
-"""Parameters that no closed form yields: least squares of emulated against measured cycles.
+"""Parameters without a closed form: least squares of emulated against measured cycles.
 
-A search tries whole values of one parameter on a few microbenchmarks and keeps the value whose squared relative
-errors are least; searches take turns until none changes anything. What stands in the file wins a tie, so that a
-parameter its kernels do not depend on is left alone.
+A search tries whole values of one parameter on a few microbenchmarks and keeps the value with the least squared
+relative errors. Searches take turns until none changes anything. The file's value wins a tie, so a parameter that its
+kernels do not depend on keeps its value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Puts fitted values into the text of an architecture file: the lines of those values change, no other byte.
+"""Writes fitted values into the text of an architecture file: only the lines of those values change.
 
-A section that stands in one line gets one for each of its values first, with what the section says of all of them. A
-value that the base does not have yet (a tensor mode measured for the first time) gets a line of its own at the end of
-its section.
+A section in one line is first split into a line for each of its values, each with the section's facts. A value that the
+base does not have, such as a new tensor mode, gets a line at the end of its section.
 """
 
 from __future__ import annotations

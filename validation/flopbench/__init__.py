@@ -1,1 +1,1 @@
-"""Launches of whole CUDA programs, which others measured on an RTX 3080, run without a GPU."""
+"""Launches of whole CUDA programs that others measured on an RTX 3080, run without a GPU."""

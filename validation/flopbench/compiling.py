@@ -1,6 +1,6 @@
 """Compiles a program of the set from its own sources, for `gpuemu exec`.
 
-The folder of the set has the programs in `src/NAME`, and in `compile_commands.json` which files and flags each takes.
+The folder of the set has the programs in `src/NAME`. `compile_commands.json` has the files and flags of each.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Compiler:
-    """nvcc, or the clang++ that compiled what was measured: then `cuda` is a toolkit that it knows, 12.6 there."""
+    """nvcc, or the clang++ that compiled the measured programs with a toolkit `cuda` that it knows, such as 12.6."""
 
     path: str = "nvcc"
     cuda: Path | None = None
 
     def options(self) -> list[str]:
-        """Of both host code and kernels."""
+        """The options of host code and kernels."""
         if self.cuda is not None:
             return [f"--cuda-gpu-arch={ARCHITECTURE}", f"--cuda-path={self.cuda}", "-O3", "-w"]
-        # C++17 is what the headers of today's toolkit ask for.
+        # The headers of today's toolkit need C++17.
         return [f"-arch={ARCHITECTURE}", "-O3", "-std=c++17", "-w", "-include", str(OLDER)]
 
     @property
     def passed_on(self) -> tuple[str, ...]:
-        """How flags begin that it takes as they were given."""
+        """The beginnings of flags that it takes as they were given."""
         return ("-D", "-I") if self.cuda is None else ("-D", "-I", "-std")
 
     def compile(self, file: Path, to: Path, flags: Sequence[str] = ()) -> None:
-        """A source to an object file."""
+        """Compile a source to an object file."""
         language = "cu" if self.cuda is None else "cuda"
         self._run([*self.options(), "-x", language, "-c", str(file), "-o", str(to), *flags])
 
     def link(self, objects: Sequence[Path], to: Path) -> None:
-        """Object files to a program, with the CUDA runtime in it."""
+        """Link object files to a program, with the CUDA runtime in it."""
         runtime = [] if self.cuda is None else [f"-L{self.cuda}/lib64", "-lcudart_static", "-ldl", "-lrt"]
         self._run([*map(str, objects), *runtime, "-lpthread", "-o", str(to)])
 
@@ -64,7 +64,7 @@ class Compiler:
 
 
 def compiled(sources: Path, program: str, folder: Path, compiler: Compiler) -> Path:
-    """The executable of a program, kept in `folder`; a later call finds it there. Raises BuildError."""
+    """The executable of a program, kept in `folder` for later calls. Raises BuildError."""
     there = folder / program
     if there.exists():
         return there
@@ -80,7 +80,7 @@ def compiled(sources: Path, program: str, folder: Path, compiler: Compiler) -> P
 
 
 def _commands(sources: Path, program: str, passed_on: tuple[str, ...]) -> tuple[list[Path], list[str]]:
-    """The files of a program and the flags that tell what is compiled, with the paths as they are here."""
+    """The files of a program and the flags that select code, with the paths of this machine."""
     files: list[Path] = []
     flags: dict[str, None] = {}
     for entry in json.loads((sources / COMMANDS).read_text(encoding="utf-8")):

@@ -1,7 +1,8 @@
-"""The grids that are measured and emulated: which kernel of kernels.cu, in what launch, with what data.
+"""The grids that are measured and emulated: a kernel of kernels.cu, a launch, and its data.
 
-A buffer is written as on the command line, `zeros:f32:1024`; `below:N:1024` are whole numbers from 0 to N - 1,
-`rows:R:M` the R + 1 starts of sparse rows of M / 2 to 3 M / 2 entries each. Needs NumPy alone, here and where a GPU is.
+A buffer is written as on the command line, `zeros:f32:1024`. `below:N:1024` are whole numbers from 0 to N - 1.
+`rows:R:M` are the R + 1 starts of sparse rows of M / 2 to 3 M / 2 entries each. The module needs only NumPy, here and
+beside a GPU.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ class Grid:
 
     @property
     def name(self) -> str:
-        """Tells it from all others."""
+        """A name that no other grid has."""
         numbers = [self.args[0].rpartition(":")[2], *(arg[4:] for arg in self.args if arg.startswith("i32:"))]
         return f"{self.kernel}_{'_'.join(dict.fromkeys(numbers))}_{self.grid[0]}x{self.grid[1]}"
 
 
 def argument(text: str) -> NDArray[Any] | np.generic:
-    """What an argument's text means. Raises KeyError for a kind that there is not."""
+    """The value of an argument's text. Raises KeyError for an unknown kind."""
     kind, _, rest = text.partition(":")
     if kind in ("i32", "f32"):
         return np.int32(rest) if kind == "i32" else np.float32(rest)
@@ -54,7 +55,7 @@ def argument(text: str) -> NDArray[Any] | np.generic:
 
 
 def grids() -> list[Grid]:
-    """All of them; the order is that of the measurements."""
+    """All grids, in the order of the measurements."""
     return [*_streams(), *_sums(), *_rows(), *_transposes(), *_neighbours(), *_unequal(), *_products(), *_attention()]
 
 

@@ -29,7 +29,7 @@ def main(cubin: str, launches: int) -> None:
         args = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in made]
         words = [a for text, a in zip(grid.args, args, strict=True) if text == "zeros:i32:1"]
         for number in range(BEFORE + launches):
-            for word in words:  # a queue begins anew
+            for word in words:  # each launch begins with an empty queue
                 word.fill(0)
             cupy.cuda.Device().synchronize()
             if number >= BEFORE:

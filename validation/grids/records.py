@@ -1,4 +1,4 @@
-"""What was measured of the grids: a row each of grids.csv, made of the profiler's pages.
+"""The measurements of the grids: grids.csv has a row for each, made from the profiler's pages.
 
 python -m validation.grids.records cycles.csv counters.csv grids.csv
 """
@@ -16,11 +16,11 @@ from validation.grids.launches import Grid, grids
 
 CYCLES = "sm__cycles_elapsed.max"
 SPREAD = ("least", "most")
-"""Of the launches, the fewest and the most cycles."""
+"""The fewest and the most cycles of the launches."""
 
 
 def pages(path: Path) -> dict[int, dict[str, float]]:
-    """The metrics of each profiled launch, by its place, of a profiler's page as CSV."""
+    """The metrics of each profiled launch by its place, from a profiler's page as CSV."""
     found: dict[int, dict[str, float]] = defaultdict(dict)
     with path.open(newline="", encoding="utf-8") as file:
         lines = [line for line in file if line.startswith('"')]
@@ -30,7 +30,7 @@ def pages(path: Path) -> dict[int, dict[str, float]]:
 
 
 def rows(cycles: Path, counters: Path) -> list[dict[str, str | int]]:
-    """A row a grid: medians over its launches. Raises ValueError if the pages have another number of launches."""
+    """A row for each grid: medians over its launches. Raises ValueError if the pages lack launches or have too many."""
     timed, counted, todo = pages(cycles), pages(counters), grids()
     each = len(timed) // len(todo)
     if len(timed) != each * len(todo) or len(counted) != len(todo):

@@ -1,1 +1,1 @@
-"""Launches of kernels of Hopper's asynchronous units, measured, and held against the emulator (README.md)."""
+"""Launches of kernels of Hopper's asynchronous units, measured and compared with the emulator (README.md)."""

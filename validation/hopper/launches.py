@@ -1,6 +1,6 @@
-"""The launches that are measured and emulated: an instance of a template of kernels.cuh each, with its data.
+"""The launches that are measured and emulated: each an instance of a template of kernels.cuh, with its data.
 
-Needs NumPy alone, here and where a GPU is.
+The module needs only NumPy, here and beside a GPU.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _sums(x: int, push: int, rows: int) -> Launch:
 
 
 def launches() -> list[Launch]:
-    """All of them; the order is that of the measurements."""
+    """All launches, in the order of the measurements."""
     return [*_all()]
 
 

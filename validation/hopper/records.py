@@ -1,4 +1,5 @@
-"""What was measured: a row each of hopper.csv, made of the profiler's pages and the digests of the results.
+"""The measurements: hopper.csv has a row for each launch, made from the profiler's pages and the digests of the
+results.
 
 python -m validation.hopper.records cycles.csv counters.csv results.csv hopper.csv
 """
@@ -18,7 +19,7 @@ CYCLES = "sm__cycles_active.max"
 
 
 def rows(cycles: Path, counters: Path, results: Path) -> list[dict[str, str | int]]:
-    """A row a launch: the median of its cycles. Raises ValueError if the pages have another number of launches."""
+    """A row for each launch: the median of its cycles. Raises ValueError if the pages lack launches or have more."""
     timed, counted, todo = pages(cycles), pages(counters), launches()
     with results.open(newline="", encoding="utf-8") as file:
         digests = {row["name"]: row["digest"] for row in csv.DictReader(file)}

@@ -65,7 +65,7 @@ def kernel(launch: Launch) -> str:
 
 
 def source() -> str:
-    """All of it."""
+    """The whole source."""
     todo = launches()
     kinds = dict.fromkeys(which for launch in todo for which in launch.products)
     parts = [Path(__file__).with_name("kernels.cuh").read_text(encoding="utf-8")]

@@ -1,12 +1,12 @@
-"""Emulates built sequences, and sets measured clocks beside emulated ones.
+"""Emulates built sequences, and prints measured clocks beside emulated ones.
 
     two_warps/3    8 warps  same     measured 10 18 on each sub-core
     two_warps/4    8 warps  DIFFERS  measured 12 21 on each sub-core; emulated 12 22 on each sub-core
 
-The figures (here of no GPU) are the clocks that the warps of a sub-core read at their ends, in rising order: which of
-them comes first is another one in every launch. Measured is what most launches gave; `in 3 of 5 launches` stands where
-not all agree. Where the body reads clocks, `ABAB` ahead of the figures is who read one after whom, A being the first
-that did, and two runs are the same if every one of the clocks is.
+The figures (here of no GPU) are the clocks that the warps of a sub-core read at their ends, in rising order, because
+another warp comes first in every launch. The measured clocks are those of most launches; `in 3 of 5 launches` appears
+if not all agree. If the body reads clocks, `ABAB` before the figures is the order of the warps that read them, A being
+the first. Two runs are the same if all of the clocks are.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from validation.sequences.running import (
 Progress = Callable[[int, int], None]
 _SUB_CORES = 4
 Times = tuple[tuple[tuple[int, ...], ...], ...]
-"""Of each sub-core and each of its warps, the first to read one ahead, all clocks but that before the body."""
+"""For each sub-core its warps, the first to read one first, with all clocks except the one before the body."""
 
 
 def times_of(clocks: Clocks) -> Times:
-    """The clocks by sub-core, whichever warp it is that comes first."""
+    """The clocks by sub-core, whichever warp comes first."""
     return tuple(
         tuple(sorted(tuple(warp[1:]) for warp in clocks[s::_SUB_CORES])) for s in range(min(_SUB_CORES, len(clocks)))
     )
 
 
 def order_of(warps: tuple[tuple[int, ...], ...]) -> str:
-    """Who of a sub-core's warps reads a clock in its body after whom, a letter for each."""
+    """The order in which a sub-core's warps read clocks in the body, a letter for each warp."""
     reads = sorted((clock, letter) for letter, warp in zip(ascii_uppercase, warps, strict=False) for clock in warp[:-1])
     return "".join(letter for _, letter in reads)
 
 
 def shown(times: Times) -> str:
-    """The order of the clocks read in the body, and the last ones, as people read them."""
+    """The order of the clocks read in the body, and the last clocks, as text."""
     parts = [" ".join([order_of(one), *map(str, sorted(warp[-1] for warp in one))]).strip() for one in times]
     return f"{parts[0]} on each sub-core" if len(parts) > 1 and len(set(parts)) == 1 else " | ".join(parts)
 

@@ -73,7 +73,7 @@ def read_sequences(path: str | os.PathLike[str]) -> list[Snippet]:
 
 
 def _wrong(document: Document, name: str, entry: Any) -> Iterator[Problem]:
-    """What is wrong with an entry before its instructions are read."""
+    """The faults of an entry before its instructions are read."""
     if not isinstance(entry, dict):
         yield document.problem((name,), describe(entry), "expected a mapping with warps and body")
         return

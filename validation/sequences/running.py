@@ -29,7 +29,9 @@ LAUNCHES = 5
 _LANES = 32
 
 Clocks = list[list[int]]
-"""Of each warp the clock before the body, those that the body reads, and the one after it, the earliest being 0."""
+"""For each warp the clock before the body, the clocks that the body reads, and the clock after it, counted from the
+earliest.
+"""
 
 
 @dataclass(frozen=True)
