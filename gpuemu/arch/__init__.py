@@ -6,8 +6,9 @@ arch.with_overrides({"shared_memory.banks": 64})       # a what-if
 """
 
 from gpuemu.arch.files import as_architecture, by_name, load_arch
-from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation, TensorOperation
+from gpuemu.arch.model import OPERATION_CLASSES, Architecture, Operation
 from gpuemu.arch.overrides import parse_override, parse_overrides
+from gpuemu.arch.tensor_core import TensorOperation
 from gpuemu.arch.values import Provenance
 
 __all__ = [

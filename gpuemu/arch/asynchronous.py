@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gpuemu.arch.owners import BARRIER_WAIT, LEAST, LONG, SHORT, SLEEPING, STORE_BANDWIDTH
 from gpuemu.arch.schema import Part, cycles, rate, whole
 
 
-class Fence(Part):
+class Fence(Part, owner=SHORT):
     """Memory fences."""
 
     cta_cycles: int = cycles("MEMBAR of the CTA: issue to end")
@@ -17,7 +18,7 @@ class Fence(Part):
     stores_cycles: int = cycles("end of the last store to the end of a FENCE.VIEW.ASYNC that waits for it", low=0)
 
 
-class Mbarrier(Part):
+class Mbarrier(Part, owner=LONG):
     """Operations on mbarriers (SYNCS)."""
 
     arrive_cycles: int = cycles("issue to arrival at the mbarrier")
@@ -27,18 +28,18 @@ class Mbarrier(Part):
     source_release_cycles: int = cycles("issue to release of the source registers")
 
 
-class Cluster(Part):
+class Cluster(Part, owner=LONG):
     """Effects between CTAs of a cluster, which run on SMs of one GPC."""
 
     latency_cycles: int = cycles("load of another CTA's shared memory: issue to dependent issue")
     arrive_cycles: int = cycles("issue to an arrival, or a store's bytes, at another CTA's mbarrier")
-    acknowledge_cycles: int = cycles("CGAERRBAR, after the end of MEMBAR", low=0)
-    barrier_cycles: int = cycles("additional time of the cluster's barrier over a CTA's", low=0)
+    acknowledge_cycles: int = SHORT.owns(cycles("CGAERRBAR, after the end of MEMBAR", low=0))
+    barrier_cycles: int = BARRIER_WAIT.owns(cycles("additional time of the cluster's barrier over a CTA's", low=0))
     load_line_cycles: int = cycles("time for which 128 bytes of a load occupy the path between SMs", low=0)
     store_line_cycles: int = cycles("time for which 128 bytes of a store occupy it", low=0)
 
 
-class Registers(Part):
+class Registers(Part, owner=SHORT):
     """Registers that warps transfer (USETMAXREG)."""
 
     give_cycles: int = cycles("time for which a warp that releases registers waits", low=0)
@@ -48,12 +49,12 @@ class Registers(Part):
 class Sleep(Part):
     """Warps that sleep (NANOSLEEP)."""
 
-    cycles: int = cycles("minimum time")
+    cycles: int = SLEEPING.owns(cycles("minimum time"))
     least_nanoseconds: int = whole("shortest request that sleeps", 1, 1 << 30, "nanoseconds")
     most_nanoseconds: int = whole("longest sleep", 1, 1 << 30, "nanoseconds")
 
 
-class CopyEngine(Part):
+class CopyEngine(Part, owner=LONG):
     """The copy engine (TMA) of an SM."""
 
     latency_cycles: int = cycles("issue of a copy to its start when nothing waits")
@@ -66,5 +67,7 @@ class CopyEngine(Part):
     load_latency_cycles: int = cycles("start of a line to its arrival in shared memory and at its mbarrier")
     store_latency_cycles: int = cycles("start of a store's last bytes until they are read")
     least_store_cycles: int = cycles("minimum time of a store", low=0)
-    reduction_sectors: int = whole("additional sectors on the path for each line of a reduction", 0, 64, "sectors")
+    reduction_sectors: int = STORE_BANDWIDTH.owns(
+        whole("additional sectors on the path for each line of a reduction", 0, 64, "sectors"), LEAST
+    )
     group_cycles: int = cycles("end of a group of stores that are read: issue to the decrement of its counter")

@@ -11,8 +11,37 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers, Sleep
+from gpuemu.arch.chips import CHIP, Chip
 from gpuemu.arch.memory import Code, GlobalMemory, SharedMemory
 from gpuemu.arch.overrides import override
+from gpuemu.arch.owners import (
+    BARRIER_UNIT,
+    BARRIER_WAIT,
+    BRANCHES,
+    CODE,
+    CONSTANTS,
+    DATA_PASS,
+    DIVERGENCE_QUEUES,
+    DIVERGENCE_UNIT,
+    FACT,
+    LAUNCHING,
+    LOAD_STORE_UNIT,
+    LONG,
+    MIO_QUEUES,
+    OCCUPANCY,
+    OCCUPANCY_FACT,
+    PIPE,
+    POOLS,
+    REGISTER_PORTS,
+    RESULTS,
+    SENDER,
+    SENT_DATA,
+    SHORT,
+    SPECIAL_QUEUE,
+    STORE_POOLS,
+    SUB_CORES,
+    WAIT,
+)
 from gpuemu.arch.schema import (
     Frozen,
     Part,
@@ -20,11 +49,11 @@ from gpuemu.arch.schema import (
     cycles,
     other,
     power_of_two,
-    rate,
     table,
     whole,
     word,
 )
+from gpuemu.arch.tensor_core import TensorCore
 from gpuemu.arch.values import Labelled
 
 OPERATION_CLASSES = (
@@ -50,40 +79,44 @@ OPERATION_CLASSES = (
     "indexed_constant_load",
     "nop",
 )
-CHIP = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,39}")
-TENSOR_MODE = re.compile(r"m\d{1,3}n\d{1,3}k\d{1,3}\.(f16|f32|f64|s32)\.[a-z]+\d+[a-z0-9]*")
 
 
-class Sm(Part):
+class Sm(Part, owner=OCCUPANCY):
     """The multiprocessor as a whole: the number of its parts, and the limits of resident warps and CTAs."""
 
-    sub_cores: int = whole("warp schedulers; warp w is on sub-core w mod this", 1, 64, "sub-cores")
+    sub_cores: int = SUB_CORES.owns(whole("warp schedulers; warp w is on sub-core w mod this", 1, 64, "sub-cores"))
     max_warps: int = whole("warps resident at once", 1, 1024, "warps")
     max_ctas: int = whole("CTAs resident at once", 1, 1024, "CTAs")
-    max_threads_per_cta: int = whole("threads a CTA may have", 32, 32768, "threads")
+    max_threads_per_cta: int = OCCUPANCY_FACT.owns(whole("threads a CTA may have", 32, 32768, "threads"))
     registers: int = whole("32-bit registers of the register file", 1024, 1 << 24, "registers")
-    max_registers_per_thread: int = whole("registers a thread may use", 16, 4096, "registers")
-    register_allocation_unit: int = whole("granule of a warp's register allocation", 1, 65536, "registers")
-    cta_launch_cycles: int = cycles("from the end of a CTA to the start of the one in its place")
+    max_registers_per_thread: int = OCCUPANCY_FACT.owns(whole("registers a thread may use", 16, 4096, "registers"))
+    register_allocation_unit: int = OCCUPANCY_FACT.owns(
+        whole("granule of a warp's register allocation", 1, 65536, "registers")
+    )
+    cta_launch_cycles: int = LAUNCHING.owns(cycles("from the end of a CTA to the start of the one in its place"))
 
 
-class Launch(Part):
+class Launch(Part, owner=LAUNCHING):
     """The cost of a launch before its code runs and after it. If all values are 0, a launch costs nothing."""
 
     overhead_cycles: int = cycles(
         "time for which the SM counts as active before the first warp and after the last", low=0
     )
-    grid_nanoseconds: int = whole("launch overhead outside the SMs, if its chip has none", 0, 100_000, "ns")
+    grid_nanoseconds: int = FACT.owns(whole("launch overhead outside the SMs, if its chip has none", 0, 100_000, "ns"))
     warp_interval_cycles: int = cycles("interval between the starts of a CTA's warps", low=0)
     cta_interval_cycles: int = cycles("minimum interval between the first warps of two CTAs", low=0)
     cta_gap_cycles: int = cycles("minimum time from a CTA's last warp to the next CTA's first", low=0)
-    first_code_cycles: int = cycles("time from a warp's start until it has its first instruction", low=0)
-    constant_line_bytes: PowerOfTwo = power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
-    constant_load_miss_cycles: int = cycles("additional latency of the SM's first LDC of a line", low=0)
-    constant_operand_miss_cycles: int = cycles("latency of the SM's first constant operand of a line", low=0)
+    first_code_cycles: int = CODE.owns(cycles("time from a warp's start until it has its first instruction", low=0))
+    constant_line_bytes: PowerOfTwo = FACT.owns(
+        power_of_two("a line of the constant caches, empty at first", 4096, "bytes")
+    )
+    constant_load_miss_cycles: int = SHORT.owns(cycles("additional latency of the SM's first LDC of a line", low=0))
+    constant_operand_miss_cycles: int = CONSTANTS.owns(
+        cycles("latency of the SM's first constant operand of a line", low=0)
+    )
     cold_cycles: int = cycles("additional overhead_cycles if all caches are flushed (global_memory.first_touch)", low=0)
-    cold_sectors: int = whole(
-        "sectors that any launch then reads from DRAM, besides data and code", 0, 100_000, "sectors"
+    cold_sectors: int = FACT.owns(
+        whole("sectors that any launch then reads from DRAM, besides data and code", 0, 100_000, "sectors")
     )
 
 
@@ -103,20 +136,24 @@ class Issue(Part):
     tensor_wait_cycles: int = cycles("a warp whose tensor core or MUFU unit is busy for this long has no preference")
     issue_count_bits: int = whole("bits of a warp's issue count; a full count halves all", 1, 32, "bits")
     issue_count_delay_cycles: int = cycles("time until an issue counts for the order of warps", low=0, high=1000)
-    taken_branch_cycles: int = cycles("minimum time from a taken branch to the warp's next issue")
-    next_line_cycles: int = cycles(
-        "minimum time from a taken branch to the first issue from the line after its target's"
+    taken_branch_cycles: int = BRANCHES.owns(cycles("minimum time from a taken branch to the warp's next issue"))
+    next_line_cycles: int = CODE.owns(
+        cycles("minimum time from a taken branch to the first issue from the line after its target's")
     )
-    yield_cycles: int = cycles("minimum time from an issue that yields to the warp's next")
+    yield_cycles: int = WAIT.owns(cycles("minimum time from an issue that yields to the warp's next"))
     longest_stall_cycles: int = whole("a longer stall count counts only with a yield", 1, 15, "cycles")
-    no_stall_yield_cycles: int = cycles("time from an issue that yields with a stall count of 0 to the warp's next")
+    no_stall_yield_cycles: int = WAIT.owns(
+        cycles("time from an issue that yields with a stall count of 0 to the warp's next")
+    )
     counter_seen_cycles: int = cycles(
         "time from an issue that raises a counter to the warp's first issue that may wait for it"
     )
     instruction_line_bytes: PowerOfTwo = power_of_two("unit of instruction fetch", 4096, "bytes", 16)
-    instruction_buffer_entries: int = whole("of a warp's instruction buffer, filled at one per cycle", 1, 64, "entries")
-    instruction_banks: int = whole("of a line of code; neighbors are in different banks", 1, 64, "banks")
-    convergence_cycles: int = cycles("minimum time from a BSYNC to the warp's next issue")
+    instruction_buffer_entries: int = CODE.owns(
+        whole("of a warp's instruction buffer, filled at one per cycle", 1, 64, "entries")
+    )
+    instruction_banks: int = CODE.owns(whole("of a line of code; neighbors are in different banks", 1, 64, "banks"))
+    convergence_cycles: int = WAIT.owns(cycles("minimum time from a BSYNC to the warp's next issue"))
 
 
 class Operation(Part):
@@ -128,202 +165,108 @@ class Operation(Part):
         pattern=r"^[a-z][a-z0-9_]*([|+][a-z][a-z0-9_]*)?$",
         max_length=40,
     )
-    latency_cycles: int = cycles("issue to the issue of a dependent instruction")
-    issue_interval_cycles: int = cycles("one warp instruction per this many cycles and sub-core")
+    latency_cycles: int = RESULTS.owns(cycles("issue to the issue of a dependent instruction"))
+    issue_interval_cycles: int = PIPE.owns(cycles("one warp instruction per this many cycles and sub-core"))
 
 
-class TensorOperation(Part):
-    """An mma.sync shape with its accumulator and input types."""
-
-    latency_cycles: int = cycles("issue to the issue of a dependent mma")
-    issue_interval_cycles: int = cycles("one warp instruction per this many cycles and sub-core")
-
-
-class TensorTurnaround(Part):
-    """Cycles that the tensor pipe loses between two operations whose results leave it at different depths."""
-
-    f32_to_f16: int = cycles("loss from an f32 accumulator to an f16 one", low=0)
-    f32_to_s32: int = cycles("loss from an f32 accumulator to an s32 one", low=0)
-    f16_to_s32: int = cycles("loss from an f16 accumulator to an s32 one", low=0)
-    mma_to_fma: int = cycles("loss from any mma to scalar arithmetic on the tensor pipe", low=0)
-
-
-class TensorOperands(Part):
-    """How an mma and its neighbors share the ports of the register file."""
-
-    first_read_cycles: int = cycles("time from the issue of an mma to the read of A", low=0)
-    registers_per_cycle: int = whole("registers of a fragment that are read together", 1, 4, "registers")
-    accumulator_read_cycles: int = cycles("time to read C of four registers; two take its second half", low=0)
-    pause_cycles: int = cycles("pause between the reads of a 16 x 32 byte A and of B", low=0)
-    memory_instruction_cycles: int = cycles("loss of an mma that starts while a memory instruction reads", low=0)
-    scalar_write_cycles: int = cycles("additional time until scalar arithmetic on the tensor pipe writes")
-    float_write_cycles: int = cycles("time from the end of an mma's issue interval to the write of f32 or f16 results")
-    s32_write_cycles: int = cycles("the same for s32 results")
-    result_cycles: int = cycles("in which f32 or s32 results are written")
-    f16_result_cycles: int = cycles("the same of f16 results")
-    f16_free_cycles: int = cycles("of which an mma with f16 accumulators leaves one to memory instructions", low=0)
-
-
-class RegisterFile(Part):
+class RegisterFile(Part, owner=REGISTER_PORTS):
     """The registers of a sub-core, as operand fetch uses them."""
 
     banks: PowerOfTwo = power_of_two("register R is in bank R mod this", 8, "banks")
-    read_cycles: int = cycles("cycles after the issue in which registers must be read; no other value is known", 3, 3)
-    write_cycles: int = cycles("time from the issue to the write of a result, on the scale of an mma")
+    read_cycles: int = FACT.owns(
+        cycles("cycles after the issue in which registers must be read; no other value is known", 3, 3)
+    )
+    write_cycles: int = FACT.owns(cycles("time from the issue to the write of a result, on the scale of an mma"))
     forwarding_cycles: int = cycles("time after its issue in which a result is forwarded", low=0)
     bank_ready_cycles: int = cycles("time from the end of forwarding to a read from the bank, after a conflict", low=0)
     across_pipes_cycles: int = cycles("additional latency of an ALU result at the FMA pipe, or vice versa", low=0)
     wide_second_read_cycles: int = cycles("delay of IMAD.WIDE's second operand read; 0: one read", low=0)
 
 
-class SpecialFunction(Part):
+class SpecialFunction(Part, owner=SHORT):
     """The queue in front of the special-function unit of a sub-core."""
 
-    queue_entries: int = whole("instructions that may wait for the unit", 1, 64, "instructions")
+    queue_entries: int = SPECIAL_QUEUE.owns(whole("instructions that may wait for the unit", 1, 64, "instructions"))
     queue_latency_cycles: int = cycles("issue to departure from the queue when nothing waits")
     beside_mma_cycles: int = cycles("additional latency of a result while an mma executes", low=0)
-    mma_reach_cycles: int = cycles("time after the end of an mma's reads in which it still has this effect", low=0)
+    mma_reach_cycles: int = FACT.owns(
+        cycles("time after the end of an mma's reads in which it still has this effect", low=0)
+    )
 
 
-class AddressDivergence(Part):
+class AddressDivergence(Part, owner=DIVERGENCE_QUEUES):
     """The SM's unit for constants and registers that do not differ by lane: LDC, S2R, S2UR, REDUX, MATCH."""
 
     queue_entries: int = whole("instructions of a sub-core that may wait", 1, 64, "instructions")
-    queue_latency_cycles: int = cycles("issue to departure for the unit when nothing waits")
+    queue_latency_cycles: int = SHORT.owns(cycles("issue to departure for the unit when nothing waits"))
     pool_entries: int = whole("instructions of all sub-cores that may wait at the unit", 1, 64, "instructions")
-    interval_cycles: int = cycles("interval between the instructions that it starts")
-    source_release_cycles: int = cycles("arrival at the unit to release of a source register")
+    interval_cycles: int = DIVERGENCE_UNIT.owns(cycles("interval between the instructions that it starts"))
+    source_release_cycles: int = SHORT.owns(cycles("arrival at the unit to release of a source register"))
 
 
-class Warpgroup(Part):
-    """The asynchronous side of the tensor cores: products of 64 x N by the four warps of a group.
-
-    A product takes the time of its columns, or the time to read its operands from shared memory. A product with A in
-    registers takes at least `register_interval_cycles`.
-    """
-
-    queue_entries: int = whole("products of a sub-core that may wait or execute", 1, 64, "products")
-    arrive_cycles: int = cycles("time from the last warp's WARPGROUP.ARRIVE to the first product after it")
-    first_read_cycles: int = cycles("time from a product's start until it reads and writes its accumulators", low=0)
-    register_interval_cycles: int = cycles("minimum time of a product with A in registers")
-    register_early_cycles: int = cycles("reduction of its latency compared with A in shared memory", low=0)
-
-
-class TensorNumerics(Part):
-    """How the tensor core sums floating-point products; `gpuemu.tensor.mma` has the whole rule."""
-
-    kept_fraction_bits: int = whole("bits of an addend kept below the largest exponent", 1, 40, "bits")
-    products_per_block_16_bit: PowerOfTwo = power_of_two("f16 or bf16 products summed at once", 64, "products")
-    products_per_block_tf32: PowerOfTwo = power_of_two("tf32 products summed at once", 64, "products")
-    kept_fraction_bits_8_bit: int = whole("as kept_fraction_bits, for products of 8-bit floats", 1, 40, "bits")
-    products_per_block_8_bit: PowerOfTwo = power_of_two("8-bit float products summed at once", 64, "products")
-    result_fraction_bits_8_bit: int = whole("fraction bits that their f32 results have", 1, 23, "bits")
-    kept_fraction_bits_4_bit: int = whole("as kept_fraction_bits, for sums of 4-bit floats with scales", 1, 40, "bits")
-
-
-class TensorCore(Part):
-    """The tensor core of a sub-core."""
-
-    operations: Frozen[TensorOperation] = table(
-        "modes, each named shape.accumulator.input",
-        TensorOperation,
-        TENSOR_MODE,
-        "expected a mode such as m16n8k16.f32.f16 (shape.accumulator.input)",
-    )
-    turnaround: TensorTurnaround
-    operands: TensorOperands
-    warpgroup: Warpgroup
-    numerics: TensorNumerics
-
-
-class Mio(Part):
+class Mio(Part, owner=SHORT):
     """The path of a memory instruction from a sub-core to the SM's load/store unit."""
 
-    queue_entries: int = whole("instructions of a sub-core that may wait", 1, 4096, "instructions")
+    queue_entries: int = MIO_QUEUES.owns(whole("instructions of a sub-core that may wait", 1, 4096, "instructions"))
     queue_latency_cycles: int = cycles("issue to dispatch when nothing waits")
-    cycles_per_source_register: int = cycles("to pass one 32-lane source register, address or data")
-    request_interval_cycles: int = cycles("the SM accepts one request per this many cycles")
-    minimum_dispatch_interval_cycles: int = cycles("a sub-core dispatches at most once per this many cycles")
-    data_registers_per_cycle: int = whole("store data to shared memory, of all sub-cores", 1, 64, "registers")
-    sending_entries: int = whole("requests that have left a queue and wait to be dispatched", 0, 1, "requests")
-    pool_entries: int = whole("requests of all sub-cores dispatched, not yet in the window", 1, 65536, "requests")
-    pool_release_cycles: int = cycles("time from its move to the window until its pool entry is free")
-    window_entries: int = whole("requests that wait at the data stage for their turn", 1, 65536, "requests")
-    window_release_cycles: int = cycles("first wavefront to the release of its window entry", low=0)
-    store_data_registers: int = whole("registers of dispatched stores with unwritten data", 1, 65536, "registers")
-    store_data_release_cycles: int = cycles("last wavefront of a store to shared memory until its data is written")
-    store_pool_wavefronts: int = whole("wavefronts of dispatched stores that have not left L1", 1, 65536, "wavefronts")
-    copy_latency_cycles: int = cycles("latency of an asynchronous copy past L1 until it can be forwarded", low=0)
-    copy_entries: int = whole("asynchronous copies past L1 that wait without holding up others", 1, 65536, "copies")
+    cycles_per_source_register: int = SENDER.owns(cycles("to pass one 32-lane source register, address or data"))
+    request_interval_cycles: int = LOAD_STORE_UNIT.owns(cycles("the SM accepts one request per this many cycles"))
+    minimum_dispatch_interval_cycles: int = SENDER.owns(
+        cycles("a sub-core dispatches at most once per this many cycles")
+    )
+    data_registers_per_cycle: int = SENT_DATA.owns(
+        whole("store data to shared memory, of all sub-cores", 1, 64, "registers")
+    )
+    sending_entries: int = MIO_QUEUES.owns(
+        whole("requests that have left a queue and wait to be dispatched", 0, 1, "requests")
+    )
+    pool_entries: int = POOLS.owns(
+        whole("requests of all sub-cores dispatched, not yet in the window", 1, 65536, "requests")
+    )
+    pool_release_cycles: int = POOLS.owns(cycles("time from its move to the window until its pool entry is free"))
+    window_entries: int = POOLS.owns(whole("requests that wait at the data stage for their turn", 1, 65536, "requests"))
+    window_release_cycles: int = POOLS.owns(cycles("first wavefront to the release of its window entry", low=0))
+    store_data_registers: int = STORE_POOLS.owns(
+        whole("registers of dispatched stores with unwritten data", 1, 65536, "registers")
+    )
+    store_data_release_cycles: int = STORE_POOLS.owns(
+        cycles("last wavefront of a store to shared memory until its data is written")
+    )
+    store_pool_wavefronts: int = STORE_POOLS.owns(
+        whole("wavefronts of dispatched stores that have not left L1", 1, 65536, "wavefronts")
+    )
+    copy_latency_cycles: int = LONG.owns(
+        cycles("latency of an asynchronous copy past L1 until it can be forwarded", low=0)
+    )
+    copy_entries: int = POOLS.owns(
+        whole("asynchronous copies past L1 that wait without holding up others", 1, 65536, "copies")
+    )
     address_read_cycles: int = cycles("issue to the read of the first source register of a load")
     data_read_cycles: int = cycles("additional time of a store, an atomic or a shuffle to read its registers", low=0)
     load_source_release_cycles: int = cycles("dispatch-free load: issue to release of its source registers")
     store_source_release_cycles: int = cycles("the same for a 32-bit store")
     lane_register_latency_cycles: int = cycles("S2R of SR_TID or SR_LANEID, issue to dependent issue")
-    lane_register_cycles: int = cycles("S2R of SR_TID or SR_LANEID: time alone in the data stage, and minimum interval")
-    lane_register_early_cycles: int = cycles("how much earlier than a load it reaches the data stage", low=0)
+    lane_register_cycles: int = DATA_PASS.owns(
+        cycles("S2R of SR_TID or SR_LANEID: time alone in the data stage, and minimum interval")
+    )
+    lane_register_early_cycles: int = FACT.owns(cycles("how much earlier than a load it reaches the data stage", low=0))
     shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to dependent issue")
 
 
-class Barrier(Part):
+class Barrier(Part, owner=BARRIER_WAIT):
     """BAR.SYNC: all warps arriving together take latency + interval x warps."""
 
     latency_cycles: int = cycles("fixed part")
-    arrival_interval_cycles: int = cycles("part per warp, of all CTAs", low=0)
-    single_warp_cycles: int = cycles("time for which a barrier of a single warp occupies the unit", low=0)
+    arrival_interval_cycles: int = BARRIER_UNIT.owns(cycles("part per warp, of all CTAs", low=0))
+    single_warp_cycles: int = BARRIER_UNIT.owns(
+        cycles("time for which a barrier of a single warp occupies the unit", low=0)
+    )
     drain_cycles: int = cycles("time from the last wavefront before an opening to the first after it; 0: none", low=0)
-    fence_ways: int = whole(
-        "ways on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways"
+    fence_ways: int = FACT.owns(
+        whole("ways on which sub-cores send in turn; an opening waits for those of its warps", 1, 16, "ways")
     )
     load_delay_cycles: int = cycles("wait of a load for a simultaneous opening without pending wavefronts", low=0)
-    blocks_after_cycles: int = cycles("time after BAR.SYNC in which the warp still issues", low=1)
-
-
-def _chip_rate(about: str, unit: str) -> Any:
-    """A rate of all SMs together, which a chip may omit."""
-    return rate(about, unit, 0.001, 1e9, optional=True)
-
-
-class Chip(Part):
-    """A product with such SMs. A shared resource for which it has no value limits nothing."""
-
-    sms: int = whole("SMs that share a grid", 1, 100_000, "SMs")
-    clock_mhz: int = whole("clock of the SMs under load: boost", 1, 100_000, "MHz")
-    base_clock_mhz: int | None = whole("clock to which the profiler locks the SMs by default", 1, 100_000, "MHz", True)
-    tensor_clock_mhz: int | None = whole("clock of SMs that use their tensor cores", 1, 100_000, "MHz", True)
-    rates_clock_mhz: int | None = whole("SM clock for which rates per cycle apply; null: any", 1, 100_000, "MHz", True)
-    l2_kibibytes: int | None = whole("size of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
-    gpcs: int | None = whole("groups of SMs that merge their requests to L2", 1, 1000, "GPCs", True)
-    merged_requests: int | None = whole("equal requests of a GPC's SMs that L2 gets as one", 1, 1000, "SMs", True)
-    merge_cycles: int | None = whole("time after the first of them, if L2 has the data", 0, 100_000, "cycles", True)
-    merge_missed_cycles: int | None = whole("the same if the data comes from DRAM", 0, 100_000, "cycles", True)
-    drift_cycles: float | None = rate("drift between SMs with several CTAs per wait", "cycles", 0.001, 1e5, True)
-    drift_alone_cycles: float | None = rate("the same for SMs with one CTA", "cycles", 0.001, 1e5, True)
-    far_cycles: int | None = whole(
-        "additional wait of the SM farthest from a line over the mean SM", 0, 100_000, "cycles", True
-    )
-    l2_held_kibibytes: int | None = whole("size that L2 holds under repeated reads", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole("launch data that the next launch finds; null: all", 0, 1 << 24, "KiB", True)
-    l2_dirty_kibibytes: int | None = whole("maximum of data written but not yet written back", 1, 1 << 24, "KiB", True)
-    dirty_share: float | None = rate(
-        "share of DRAM's time for a write that a line takes when it becomes dirty", "writes/line", 0.001, 1.0, True
-    )
-    l2_read_bytes_per_cycle: float | None = _chip_rate("read rate of L2", "bytes/cycle")
-    l2_together_bytes_per_cycle: float | None = _chip_rate("rate of SMs that read the same data from L2", "bytes/cycle")
-    l2_lines_per_cycle: float | None = _chip_rate("lookup rate of L2", "lines/cycle")
-    l2_write_bytes_per_cycle: float | None = _chip_rate("write rate of L2", "bytes/cycle")
-    l2_store_lines_per_cycle: float | None = _chip_rate("store rate of L2", "lines/cycle")
-    dram_gigabytes_per_second: float | None = _chip_rate("published rate of DRAM", "GB/s")
-    dram_bytes_per_cycle: float | None = _chip_rate("read and write rate of DRAM", "bytes/cycle")
-    dram_wait_cycles: int | None = whole("wait of a load for others, in proportion", 0, 1_000_000, "cycles", True)
-    dram_loaded_cycles: int | None = whole("latency of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
-    atomics_per_cycle: float | None = _chip_rate("rate of atomics on words in the same 512 bytes", "turns/cycle")
-    float_atomics_per_cycle: float | None = _chip_rate("the same if they add floating-point numbers", "turns/cycle")
-    launch_cycles: int | None = whole("launch overhead outside the SMs", 0, 1_000_000, "cycles", True)
-    page_walk_cycles: int | None = whole(
-        "additional latency of a launch's first access after a flush", 0, 100_000, "cycles", True
-    )
-    cta_dispatch_cycles: float | None = rate("interval between distributed CTAs", "cycles", 0.001, 1000.0, True)
+    blocks_after_cycles: int = FACT.owns(cycles("time after BAR.SYNC in which the warp still issues", low=1))
 
 
 class Architecture(Labelled):

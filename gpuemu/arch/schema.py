@@ -10,9 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.fields import FieldInfo
+
+from gpuemu.arch.owners import FACT, Owner
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,6 +53,13 @@ class Part(BaseModel):
     """A section of an architecture: frozen, no unknown names, no conversion between types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    _owner: ClassVar[Owner] = FACT
+
+    def __init_subclass__(cls, owner: Owner | None = None, **others: Any) -> None:
+        """`owner` owns the values of the section that have no owner of their own."""
+        super().__init_subclass__(**others)
+        if owner is not None:
+            cls._owner = owner
 
 
 def _power_of_two(value: int) -> int:
@@ -139,11 +149,14 @@ def table(about: str, entry: type[Part], names: re.Pattern[str], right: str, req
 
 @dataclass(frozen=True)
 class Leaf:
-    """A single value: its unit, its meaning, and the sentence that names valid values."""
+    """A single value: its unit, its meaning, the sentence that names valid values, its owner and its range."""
 
     unit: str
     right: str
     about: str
+    owner: Owner
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -166,6 +179,10 @@ class Table:
 Node = Leaf | Section | Table
 
 
+def _bound(field: FieldInfo, of: str) -> float | None:
+    return next((getattr(one, of) for one in field.metadata if hasattr(one, of)), None)
+
+
 @cache
 def tree(model: type[BaseModel]) -> Section:
     """Return the tree of names that a model knows, from its fields."""
@@ -178,7 +195,11 @@ def tree(model: type[BaseModel]) -> Section:
             entry, *rest = extra["table"]
             fields[name] = Table(tree(entry), *rest)
         else:
-            fields[name] = Leaf(extra["unit"], extra["right"], field.description or "")
+            owner = extra.get("owner") or (model._owner if issubclass(model, Part) else FACT)
+            low, high = (_bound(field, of) for of in ("ge", "le"))
+            fields[name] = Leaf(
+                extra["unit"], extra["right"], field.description or "", owner.of(extra["unit"]), low, high
+            )
     return Section(fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuemu.arch.model import Chip
+from gpuemu.arch.chips import Chip
 
 SECTOR_BYTES = 32
 

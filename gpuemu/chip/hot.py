@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu.arch.model import Chip
+from gpuemu.arch.chips import Chip
 from gpuemu.isa.opcodes import Kind
 from gpuemu.trace.model import Trace
 

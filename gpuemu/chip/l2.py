@@ -12,7 +12,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.arch.model import Chip
+from gpuemu.arch.chips import Chip
 
 LINE_BYTES = 128
 KIB = 1024

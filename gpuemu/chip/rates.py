@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.arch.model import Architecture, Chip
+from gpuemu.arch.chips import Chip
+from gpuemu.arch.model import Architecture
 from gpuemu.chip.cta_work import GOLDEN
 from gpuemu.chip.estimate import SECTOR_BYTES, Traffic
 from gpuemu.engine.spec import Share

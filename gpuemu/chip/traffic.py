@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.arch.model import Chip
+from gpuemu.arch.chips import Chip
 from gpuemu.base.chance import bell
 from gpuemu.chip.estimate import Traffic
 from gpuemu.chip.l2 import L2, LINE_BYTES

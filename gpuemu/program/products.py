@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuemu.arch import Architecture
-from gpuemu.arch.model import TensorOperation
+from gpuemu.arch.tensor_core import TensorOperation
 from gpuemu.isa.operands import parse_operand
 from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.trace.model import Instruction

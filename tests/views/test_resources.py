@@ -14,6 +14,7 @@ from engine.probes import builder, emit, machine
 
 import gpuemu
 from gpuemu.arch import Architecture, load_arch
+from gpuemu.arch.owners import Owner
 from gpuemu.arch.schema import Leaf, Section, Table, tree
 from gpuemu.chip import launch
 from gpuemu.studies.why.api import causes_of
@@ -41,9 +42,24 @@ def leaves(node: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
 
 def test_every_value_of_the_architecture_file_has_its_entry_and_there_are_no_others():
     assert sorted(OWNERS) == sorted(leaves(tree(Architecture)))
-    assert sum(len(group.values.split()) for group in resources._GROUPS) == len(OWNERS)
     for name in load_arch("sm_90").flat():
         assert entry_of(name) in OWNERS
+
+
+@pytest.mark.parametrize(
+    ("value", "resource", "causes", "free"),
+    [
+        ("barrier.latency_cycles", "latency of one warp, barrier", ("barrier_unit",), "least"),
+        ("barrier.arrival_interval_cycles", "barrier unit", ("barrier_unit",), "least"),
+        ("mio.pool_entries", "entries of the load/store unit", ("pools",), "most"),
+        ("tensor_core.warpgroup.register_early_cycles", "latency of one warp", ("stall.wait",), "most"),
+        ("global_memory.l1.reserved_bytes", "latency of one warp, long_scoreboard", ("l1_capacity",), "least"),
+        ("sm.sub_cores", "issue slots", ("issue_slots",), None),
+        ("chips.*.l2_kibibytes", "", (), None),
+    ],
+)
+def test_an_owner_is_that_of_the_field_or_else_of_its_section(value, resource, causes, free):
+    assert OWNERS[value] == Owner(resource, causes, free)
 
 
 def test_causes_in_the_table_are_causes_of_why():

@@ -22,23 +22,6 @@ from gpuemu.studies.why.stages import rings_of
 from gpuemu.views import resources
 from gpuemu.views.result import Result
 
-ENDLESS: Mapping[str, int] = {
-    "global_memory.store_buffer_sectors": 100_000,
-    "mio.queue_entries": 4096,
-    "mio.pool_entries": 65536,
-    "mio.window_entries": 65536,
-    "mio.store_data_registers": 65536,
-    "mio.store_pool_wavefronts": 65536,
-    "mio.copy_entries": 65536,
-    "special_function.queue_entries": 64,
-    "tensor_core.warpgroup.queue_entries": 64,
-    "address_divergence.queue_entries": 64,
-    "address_divergence.pool_entries": 64,
-    "issue.instruction_buffer_entries": 64,
-    "issue.instruction_banks": 64,
-    "global_memory.l1.capacity_bytes": 1 << 26,
-}
-"""As many as an architecture file may say."""
 _QUEUES = (
     "mio.queue_entries", "special_function.queue_entries", "address_divergence.queue_entries",
     "tensor_core.warpgroup.queue_entries",
@@ -56,8 +39,14 @@ class _Values:
     def at_most(self, values: Mapping[str, int]) -> Edit:
         return Edit(tuple((name, value) for name, value in values.items() if self.flat[name] > value))
 
+    def least(self, *names: str) -> Edit:
+        """The values at the least that an architecture file may have."""
+        return self.at_most({name: int(resources.VALUES[resources.entry_of(name)].low or 0) for name in names})
+
     def endless(self, names: Iterable[str]) -> Edit:
-        return Edit(tuple((name, ENDLESS[name]) for name in names if self.flat[name] < ENDLESS[name]))
+        """The values at the most that an architecture file may have."""
+        most = {name: int(resources.VALUES[name].high or 0) for name in names}
+        return Edit(tuple((name, value) for name, value in most.items() if self.flat[name] < value))
 
     def times(self, names: Iterable[str], factor: float) -> Edit:
         """Whole numbers stay whole, and at least 1."""
@@ -153,20 +142,20 @@ def stall_causes(result: Result) -> list[Cause]:
          "load earlier, or wider"),
         ("mio_throttle", values.endless(_QUEUES), "unlimited instruction queues",
          "use fewer, wider accesses"),
-        ("math_pipe_throttle", values.at_most(dict.fromkeys(intervals, 1)), "every pipe issues every cycle",
+        ("math_pipe_throttle", values.least(*intervals), "every pipe issues every cycle",
          "spread work over more pipes"),
         ("dispatch_stall", banks, "twice the register banks", "use both banks, reuse flags"),
-        ("branch_resolving", values.at_most({"issue.taken_branch_cycles": 1}), "branches take one cycle",
+        ("branch_resolving", values.least("issue.taken_branch_cycles"), "branches take one cycle",
          "unroll loops"),
-        ("imc_miss", values.at_most({"launch.constant_operand_miss_cycles": 0}), "constants always cached",
+        ("imc_miss", values.least("launch.constant_operand_miss_cycles"), "constants always cached",
          "read fewer constants up front"),
-        ("gmma", values.at_most({"tensor_core.warpgroup.arrive_cycles": 1}), "warps of a warpgroup never wait",
+        ("gmma", values.least("tensor_core.warpgroup.arrive_cycles"), "warps of a warpgroup never wait",
          "synchronize warpgroups less"),
-        ("sleeping", values.at_most({"sleep.cycles": 1, "sleep.most_nanoseconds": 1}), "warps do not sleep",
+        ("sleeping", values.least("sleep.cycles", "sleep.most_nanoseconds"), "warps do not sleep",
          "wait at an mbarrier instead"),
         ("drain", values.endless(["global_memory.store_buffer_sectors"]), "unlimited store buffer",
          "store whole lines, earlier"),
-        ("no_instruction", values.at_most({"issue.next_line_cycles": 1, "launch.first_code_cycles": 0} | _code(result))
+        ("no_instruction", values.least("issue.next_line_cycles", "launch.first_code_cycles", *_code(result))
          | values.endless(["issue.instruction_buffer_entries", "issue.instruction_banks"]),
          "no I-cache misses", "align loops, unroll less"),
     )  # fmt: skip
@@ -179,13 +168,13 @@ def stall_causes(result: Result) -> list[Cause]:
     ]  # fmt: skip
 
 
-def _code(result: Result) -> dict[str, int]:
-    """What makes code be there at once that a launch may have to wait for."""
+def _code(result: Result) -> list[str]:
+    """The values for which a launch may have to wait for its code."""
     arch = result.arch
     code_bytes = (1 + max(op.code_line for op in result.program.ops)) * arch.issue.instruction_line_bytes
     if arch.global_memory.first_touch == "l2" and code_bytes <= arch.code.icc.capacity_bytes:
-        return {}
-    return {f"code.{level}.{name}_cycles": 0 for level in ("gcc", "l2", "dram") for name in ("latency", "line")}
+        return []
+    return [f"code.{level}.{name}_cycles" for level in ("gcc", "l2", "dram") for name in ("latency", "line")]
 
 
 def resource_causes(result: Result) -> list[Cause]:
@@ -210,25 +199,25 @@ def resource_causes(result: Result) -> list[Cause]:
                   little("shared-memory", "L1 ")),
         _resource("warp_path", "One warp's wavefronts", "a wavefront every cycle",
                   "spread accesses over warps",
-                  values.at_most({"shared_memory.cycles_per_wavefront_per_warp": 1}), little(resources.PATH)),
+                  values.least("shared_memory.cycles_per_wavefront_per_warp"), little(resources.PATH)),
         _resource("sending", "Registers sent by stores", "registers sent twice as fast",
                   "store less, or copy async",
                   values.times(["mio.cycles_per_source_register", "mio.minimum_dispatch_interval_cycles"], 0.5)
                   | values.times(["mio.data_registers_per_cycle"], 2),
                   little(resources.SENDING, resources.STORE_DATA)),
         _resource("load_store_unit", "Load/store unit", "a request per cycle", "use fewer, wider accesses",
-                  values.at_most({"mio.request_interval_cycles": 1}), little(resources.UNIT)),
+                  values.least("mio.request_interval_cycles"), little(resources.UNIT)),
         _resource("address_divergence_unit", "Address-divergence unit", "a request per cycle, unlimited queues",
                   "keep constants in registers",
-                  values.at_most({"address_divergence.interval_cycles": 1})
+                  values.least("address_divergence.interval_cycles")
                   | values.endless(["address_divergence.queue_entries", "address_divergence.pool_entries"]),
                   little(resources.DIVERGENCE)),
         _resource("copies", "Copies through L1", "copies take no time in L1", "copy 16 bytes per lane past L1",
-                  values.at_most({"global_memory.l1.copy_cycles": 0})
+                  values.least("global_memory.l1.copy_cycles")
                   | values.times(["global_memory.l1.copy_bytes_per_cycle"], 2), little(resources.COPIES)),
         _resource("launch", "CTA and warp launch", "CTAs start at once", "use fewer, longer CTAs",
-                  values.at_most({"sm.cta_launch_cycles": 1} | {f"launch.{name}_cycles": 0 for name in (
-                      "overhead", "warp_interval", "cta_interval", "cta_gap", "cold")}), little(resources.LAUNCH)),
+                  values.least("sm.cta_launch_cycles", *(f"launch.{name}_cycles" for name in (
+                      "overhead", "warp_interval", "cta_interval", "cta_gap", "cold"))), little(resources.LAUNCH)),
         _resource("pools", "Pool of requests", "unlimited entries",
                   "keep fewer requests in flight",
                   values.endless(_POOLS), little(resources.ENTRIES)),
@@ -238,10 +227,8 @@ def resource_causes(result: Result) -> list[Cause]:
                   "keep values in registers",
                   values.times(["shared_memory.returned_registers_per_cycle"], 2), loads),
         _resource("barrier_unit", "Barrier unit", "no latency, warps still wait", "",
-                  values.at_most({
-                      "barrier.latency_cycles": 1, "barrier.arrival_interval_cycles": 0,
-                      "barrier.single_warp_cycles": 0, "barrier.drain_cycles": 0,
-                      "barrier.load_delay_cycles": 0}), light(result, "barrier")),
+                  values.least(*(f"barrier.{name}_cycles" for name in (
+                      "latency", "arrival_interval", "single_warp", "drain", "load_delay"))), light(result, "barrier")),
         _resource("global_bandwidth", "Bandwidth to the SM", "twice the bandwidth", "load fewer bytes, reuse them",
                   values.times(["global_memory.bytes_per_cycle"], 2), little(resources.BANDWIDTH)),
         _resource("global_stores", "Bandwidth of stores", "twice the bandwidth",
