@@ -37,7 +37,7 @@ def read_launches(path: Path) -> dict[str, dict[str, int]]:
         }
 
 
-def emulate(job: tuple[Path, records.Launch, Architecture]) -> int:
+def emulate(job: tuple[Path, records.KernelLaunch, Architecture]) -> int:
     """The cycles of a launch with one iteration."""
     code, launch, arch = job
     return gpuemu.run(trace_of(code, replace(launch, iterations=1)), arch).cycles

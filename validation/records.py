@@ -34,7 +34,7 @@ class RecordError(Exception):
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """The launch of a kernel: everything that a replay knows, so that it cannot know the measured cycles.
 
     `active` are the warps of a CTA that took part, empty for all. `unit` is the number of the cubin with the code.
@@ -61,7 +61,7 @@ class Measurement:
 
     `cycles_*`: the last clock of the second pass minus the first, over all warps that took part, of `launches`
     launches. `clocks` [warps that took part, over all CTAs][reads] are those of the fastest launch, counted from the
-    earliest read. The other fields have the same meaning as in a Launch.
+    earliest read. The other fields have the same meaning as in a KernelLaunch.
     """
 
     name: str
@@ -80,9 +80,9 @@ class Measurement:
     clocks: tuple[tuple[int, ...], ...]
 
     @property
-    def launch(self) -> Launch:
+    def launch(self) -> KernelLaunch:
         """The row without its figures."""
-        return Launch(
+        return KernelLaunch(
             self.name, self.warps, self.ctas, self.iterations, self.shared_bytes, self.reads, self.active, self.unit
         )
 

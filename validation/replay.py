@@ -25,7 +25,7 @@ from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.model import Trace
 from validation import records
 from validation.corpus.kernel import OUTPUT_WORDS, input_words
-from validation.records import Launch
+from validation.records import KernelLaunch
 
 LOAD_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 STORE_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"
@@ -56,7 +56,7 @@ def _cubin(path: str, unit: int) -> Cubin:
 
 
 @lru_cache(maxsize=32)
-def trace_of(code: Path, launch: Launch) -> Trace:
+def trace_of(code: Path, launch: KernelLaunch) -> Trace:
     """The trace of a kernel from recorded machine code, the file code.tar.xz of a data folder.
 
     The last few traces are kept, because a search runs one kernel on many architectures. They cannot execute again,
@@ -65,7 +65,7 @@ def trace_of(code: Path, launch: Launch) -> Trace:
     return replace(executed(code, launch, np.zeros(OUTPUT_WORDS, dtype=np.uint32)), again=None)
 
 
-def executed(code: Path, launch: Launch, out: NDArray[np.uint32]) -> Trace:
+def executed(code: Path, launch: KernelLaunch, out: NDArray[np.uint32]) -> Trace:
     """The trace of a kernel that has executed; `out` has its results."""
     return gpuemu.trace_kernel(
         _cubin(str(code), launch.unit), kernel=launch.name, grid=(launch.ctas, 1, 1), block=(32 * launch.warps, 1, 1),
@@ -74,7 +74,7 @@ def executed(code: Path, launch: Launch, out: NDArray[np.uint32]) -> Trace:
     )  # fmt: skip
 
 
-def clocks_of(result: gpuemu.Result, launch: Launch) -> tuple[tuple[int, ...], ...]:
+def clocks_of(result: gpuemu.Result, launch: KernelLaunch) -> tuple[tuple[int, ...], ...]:
     """The clocks of the second pass of the warps that took part, CTA by CTA, counted from the earliest."""
     running = set(launch.running_warps)
     reads = [warp.clock_reads[-launch.reads :] for warp in result.warps if warp.warp in running]
@@ -84,7 +84,7 @@ def clocks_of(result: gpuemu.Result, launch: Launch) -> tuple[tuple[int, ...], .
     return tuple(tuple(clock - first for clock in warp) for warp in reads)
 
 
-def replay(code: Path, launch: Launch, arch: Architecture) -> Replay:
+def replay(code: Path, launch: KernelLaunch, arch: Architecture) -> Replay:
     """Trace and run one kernel of the file `code`; the replay knows no measured figure.
 
     Raises MissingToolError, because a missing tool is no kernel's failure.
@@ -108,20 +108,20 @@ def executor(jobs: int) -> Executor:
     return ProcessPoolExecutor(jobs) if jobs > 1 else ThreadPoolExecutor(1)
 
 
-def _replay_unit(job: tuple[str, list[Launch], Architecture]) -> list[Replay]:
+def _replay_unit(job: tuple[str, list[KernelLaunch], Architecture]) -> list[Replay]:
     code, launches, arch = job
     return [replay(Path(code), launch, arch) for launch in launches]
 
 
 def replay_all(
-    code: Path, launches: Sequence[Launch], arch: Architecture, jobs: int | None = None,
+    code: Path, launches: Sequence[KernelLaunch], arch: Architecture, jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Replay]:  # fmt: skip
     """Replay every kernel, unit by unit in parallel processes; with one job in this process, with the same result."""
-    by_unit: dict[int, list[Launch]] = {}
+    by_unit: dict[int, list[KernelLaunch]] = {}
     for launch in launches:
         by_unit.setdefault(launch.unit, []).append(launch)
-    work: list[list[Launch]] = [part for group in by_unit.values() for part in _parts(group)]
+    work: list[list[KernelLaunch]] = [part for group in by_unit.values() for part in _parts(group)]
     done: dict[str, Replay] = {}
     with executor(min(jobs or os.cpu_count() or 1, max(1, len(work)))) as pool:
         futures = [pool.submit(_replay_unit, (str(code), part, arch)) for part in work]
@@ -133,6 +133,6 @@ def replay_all(
     return {launch.name: done[launch.name] for launch in launches}
 
 
-def _parts(group: Sequence[Launch], size: int = 32) -> Iterable[list[Launch]]:
+def _parts(group: Sequence[KernelLaunch], size: int = 32) -> Iterable[list[KernelLaunch]]:
     for start in range(0, len(group), size):
         yield list(group[start : start + size])

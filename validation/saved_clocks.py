@@ -21,7 +21,7 @@ from gpuemu.arch import Architecture
 from validation import records
 from validation.corpus.kernel import OUTPUT_WORDS, RECORDS
 from validation.measure import from_zero
-from validation.records import Launch, Measurement
+from validation.records import KernelLaunch, Measurement
 from validation.replay import clocks_of, executed
 
 LATENCIES = "lat_"
@@ -60,7 +60,7 @@ def saved_clocks(code: Path, m: Measurement, arch: Architecture) -> SavedClocks:
     return SavedClocks(m.name, m.family, _in(out, m.launch), clocks_of(result, m.launch), counted)
 
 
-def _in(out: np.ndarray[tuple[int], np.dtype[np.uint32]], launch: Launch) -> Clocks:
+def _in(out: np.ndarray[tuple[int], np.dtype[np.uint32]], launch: KernelLaunch) -> Clocks:
     """The clocks that the kernel's frame has saved (see `corpus.kernel`)."""
     clocks = out[RECORDS : RECORDS + launch.ctas * launch.warps * launch.reads]
     clocks = clocks.reshape(launch.ctas, launch.warps, launch.reads)[:, list(launch.running_warps)]

@@ -96,7 +96,7 @@ class Sm(Part, owner=OCCUPANCY):
     cta_launch_cycles: int = LAUNCHING.owns(cycles("from the end of a CTA to the start of the one in its place"))
 
 
-class Launch(Part, owner=LAUNCHING):
+class LaunchCosts(Part, owner=LAUNCHING):
     """The cost of a launch before its code runs and after it. If all values are 0, a launch costs nothing."""
 
     overhead_cycles: int = cycles(
@@ -253,7 +253,7 @@ class Mio(Part, owner=SHORT):
     shuffle_latency_cycles: int = cycles("SHFL of one source register, issue to dependent issue")
 
 
-class Barrier(Part, owner=BARRIER_WAIT):
+class BarrierTimes(Part, owner=BARRIER_WAIT):
     """BAR.SYNC: all warps arriving together take latency + interval x warps."""
 
     latency_cycles: int = cycles("fixed part")
@@ -283,7 +283,7 @@ class Architecture(Labelled):
         "products for which the values are valid", Chip, CHIP, "expected the name of a product such as RTX 4090"
     )
     sm: Sm
-    launch: Launch
+    launch: LaunchCosts
     code: Code
     issue: Issue
     operations: Frozen[Operation] = table(
@@ -299,7 +299,7 @@ class Architecture(Labelled):
     tensor_core: TensorCore
     mio: Mio
     shared_memory: SharedMemory
-    barrier: Barrier
+    barrier: BarrierTimes
     fence: Fence
     mbarrier: Mbarrier
     cluster: Cluster

@@ -1,6 +1,6 @@
 """The resource that a value of the hardware belongs to, as metadata of its field.
 
-    class Barrier(Part, owner=BARRIER_WAIT):                                      # for all values of the section
+    class BarrierTimes(Part, owner=BARRIER_WAIT):                                 # for all values of the section
         latency_cycles: int = cycles("fixed part")
         arrival_interval_cycles: int = BARRIER_UNIT.owns(cycles("part per warp"))  # for one value
 

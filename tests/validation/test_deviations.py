@@ -52,7 +52,7 @@ def test_a_gap_that_is_smaller_than_its_row_says_has_closed(
         m.name: m.cycles_min for m in records.read_measurements(records.data_folder("h200") / "measurements.csv")
     }
 
-    def replayed(code: Path, launch: records.Launch, arch: gpuemu.Architecture) -> Replay:
+    def replayed(code: Path, launch: records.KernelLaunch, arch: gpuemu.Architecture) -> Replay:
         return Replay(launch.name, round(measured[launch.name] * (1 + factor * row.least_error)))
 
     monkeypatch.setitem(globals(), "replay", replayed)

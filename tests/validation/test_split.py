@@ -12,7 +12,7 @@ import gpuemu
 from validation import records
 from validation.fit import searching
 from validation.fitting import all_experiments, all_searches, fit
-from validation.records import Launch, Measurement
+from validation.records import KernelLaunch, Measurement
 from validation.replay import Replay
 from validation.split import FitView, HeldOutError, held_out
 
@@ -68,7 +68,7 @@ def quick_replays(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     replayed: list[str] = []
     texts: dict[int, tuple[gpuemu.Architecture, str]] = {}
 
-    def replay(code: Path, launch: Launch, arch: gpuemu.Architecture) -> Replay:
+    def replay(code: Path, launch: KernelLaunch, arch: gpuemu.Architecture) -> Replay:
         replayed.append(launch.name)
         _, text = texts.setdefault(id(arch), (arch, str(arch.paths())))
         drawn = hashlib.sha256(f"{launch} {text}".encode()).digest()

@@ -126,7 +126,7 @@ def test_a_replay_has_nothing_to_tell_the_measurement_from(monkeypatch: pytest.M
 def test_replays_are_told_launches_and_never_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
 
-    def replay(code: Path, launch: records.Launch, arch: gpuemu.Architecture) -> replaying.Replay:
+    def replay(code: Path, launch: records.KernelLaunch, arch: gpuemu.Architecture) -> replaying.Replay:
         assert not (code.parent / records.MEASUREMENTS_FILE).exists() or told_by_score
         told.append(launch)
         return replaying.Replay(launch.name, 1, ((0, 1),), dict.fromkeys(score.COUNTED, 0))
@@ -138,7 +138,7 @@ def test_replays_are_told_launches_and_never_measurements(monkeypatch: pytest.Mo
     told_by_score = False
     verify.replay_problems("scores.csv", HELD_OUT[:4], FOLDER, arch, 1)
     assert len(told) == 6 + 4
-    assert {type(one) for one in told} == {records.Launch}
+    assert {type(one) for one in told} == {records.KernelLaunch}
 
 
 def test_the_held_out_score_is_of_the_held_out_kernels_and_the_others_of_the_others() -> None:

@@ -12,7 +12,7 @@ from validation.corpus.kernel import Kernel, kernel
 
 
 @dataclass(frozen=True)
-class Unit:
+class ArithmeticUnit:
     """An instruction as inline PTX: {x} is the chain's register, {a}, {b}, {c} are operands that never change."""
 
     name: str
@@ -21,7 +21,7 @@ class Unit:
     least: int = 75
 
 
-_U = Unit
+_U = ArithmeticUnit
 UNITS = (
     _U("iadd3", "{{.reg .u32 s; add.u32 s, {x}, {a}; add.u32 {x}, s, {b};}}"),
     _U("iadd", "add.u32 {x}, {x}, {a};"),
@@ -83,7 +83,7 @@ _TYPES = {"r": "u32", "f": "float", "d": "double", "l": "u64"}
 CHAINS = 8
 
 
-def _step(unit: Unit, register: str, number: int) -> str:
+def _step(unit: ArithmeticUnit, register: str, number: int) -> str:
     """One instruction on a chain; operands take turns, so that the compiler cannot merge two steps."""
     named = {"x": "%0", "a": "%1", "b": "%2", "c": "%3"}
     operand_kind = "r" if unit.kind == "l" else unit.kind
@@ -91,7 +91,7 @@ def _step(unit: Unit, register: str, number: int) -> str:
     return f'asm volatile("{unit.ptx.format(**named)}" : "+{unit.kind}"({register}) : {", ".join(operands)});'
 
 
-def _setup(unit: Unit, chains: int) -> str:
+def _setup(unit: ArithmeticUnit, chains: int) -> str:
     kind = _TYPES[unit.kind]
     operand = _TYPES["r" if unit.kind == "l" else unit.kind]
     scale = {"float": " * 1e-3f + 0.5f", "double": " * 1e-3 + 0.5"}
@@ -104,12 +104,12 @@ def _setup(unit: Unit, chains: int) -> str:
     )
 
 
-def _sink(unit: Unit, chains: int) -> str:
+def _sink(unit: ArithmeticUnit, chains: int) -> str:
     folded = "(u32)(x[{0}] ^ (x[{0}] >> 32))" if unit.kind == "l" else "(u32)x[{0}]"
     return " ^ ".join(folded.format(j) for j in range(chains))
 
 
-def chained(unit: Unit, length: int) -> Kernel:
+def chained(unit: ArithmeticUnit, length: int) -> Kernel:
     """One warp, `length` dependent instructions an iteration."""
     return kernel(
         f"lat_{unit.name}_{length}", "latency", 1, 8, "\n".join(_step(unit, "x[0]", i) for i in range(length)),
@@ -122,7 +122,7 @@ def loop_length(unit: str) -> int:
     return 16 if unit in _SLOW else 32
 
 
-def independent(unit: Unit, warps: int, twice: bool = False, chains: int = CHAINS) -> Kernel:
+def independent(unit: ArithmeticUnit, warps: int, twice: bool = False, chains: int = CHAINS) -> Kernel:
     """Several warps, each with `chains` chains side by side; `twice` as many steps, to take the loop's cost off."""
     length = loop_length(unit.name) * (2 if twice else 1)
     body = "\n".join(_step(unit, f"x[{i % chains}]", i) for i in range(length))
@@ -132,7 +132,7 @@ def independent(unit: Unit, warps: int, twice: bool = False, chains: int = CHAIN
     )  # fmt: skip
 
 
-def _pair(first: Unit, second: Unit, warps: int, ratio: int = 1) -> Kernel:
+def _pair(first: ArithmeticUnit, second: ArithmeticUnit, warps: int, ratio: int = 1) -> Kernel:
     """Instructions of two units side by side: do they share a pipe, or a port?"""
     lines = []
     setup = (

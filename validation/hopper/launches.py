@@ -76,7 +76,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Launch:
+class HopperLaunch:
     """`code`: the instance; `product`: what stands for P; the arguments in its order, the array of results the last."""
 
     family: str
@@ -110,7 +110,7 @@ def _out(kind: str, n: int, rows: int) -> Array:
 
 
 def _ring(kind: str, n: int, c: int, swizzle: int, kb: int, stages: int, steps: int, ahead: int = 0, out: int = 0,
-          give: int = 0, ctas: int = 1) -> Launch:  # fmt: skip
+          give: int = 0, ctas: int = 1) -> HopperLaunch:  # fmt: skip
     a, b = _operands(kind, n, c, swizzle, kb, steps, ctas)
     result = _out(kind, n, 64 * c * ctas)
     to = Tiles(Array("f32", 64 * c * ctas, n, zeros=True), 64, 128, 128) if out else b
@@ -118,71 +118,73 @@ def _ring(kind: str, n: int, c: int, swizzle: int, kb: int, stages: int, steps: 
     code = f"ring<{_product(kind, n)}, {c}, {swizzle}, {kb}, {stages}, {ahead}, {out}, {give}>"
     shared = stages * _up((64 * c + n) * kb) + (256 * c * n if out else 0) + 1024
     threads = 128 * c + (128 if give else 32)
-    return Launch("ring", name, code, ((kind, n),), ctas, threads, shared, (a, b, to, result, steps))
+    return HopperLaunch("ring", name, code, ((kind, n),), ctas, threads, shared, (a, b, to, result, steps))
 
 
 def _together(kind: str, n: int, c: int, swizzle: int, kb: int, stages: int, steps: int, reg: int = 0,
-              ctas: int = 1) -> Launch:  # fmt: skip
+              ctas: int = 1) -> HopperLaunch:  # fmt: skip
     a, b = _operands(kind, n, c, swizzle, kb, steps, ctas)
     name = f"together_{kind}_n{n}_c{c}_sw{swizzle}_k{kb}_s{stages}_t{steps}_r{reg}_x{ctas}"
     code = f"together<{_product(kind, n)}, {c}, {swizzle}, {kb}, {stages}, {reg}>"
     shared = stages * _up((64 * c + n) * kb) + 1024
     family = "A from registers" if reg else "together"
-    return Launch(family, name, code, ((kind, n),), ctas, 128 * c, shared, (a, b, _out(kind, n, 64 * c * ctas), steps))
+    return HopperLaunch(
+        family, name, code, ((kind, n),), ctas, 128 * c, shared, (a, b, _out(kind, n, 64 * c * ctas), steps)
+    )
 
 
-def _tiles(kind: str, n: int, c: int, kb: int, stages: int, steps: int, how: int) -> Launch:
+def _tiles(kind: str, n: int, c: int, kb: int, stages: int, steps: int, how: int) -> HopperLaunch:
     each = OPERANDS[kind].bytes
     a, b = (Array(kind, rows * steps, kb // each) for rows in (64 * c, n))
     name = f"tiles_{kind}_n{n}_c{c}_k{kb}_s{stages}_t{steps}_{('bulk', 'stores', 'cp')[how]}"
     code = f"tiles<{_product(kind, n)}, {c}, {kb}, {stages}, {how}>"
     shared = stages * _up((64 * c + n) * kb) + 1024
     family = ("bulk copies", "stores", "cp.async")[how]
-    return Launch(family, name, code, ((kind, n),), 1, 128 * c, shared, (a, b, _out(kind, n, 64 * c), steps))
+    return HopperLaunch(family, name, code, ((kind, n),), 1, 128 * c, shared, (a, b, _out(kind, n, 64 * c), steps))
 
 
 def _boxes(swizzle: int, rows: int, stages: int, how: int, out: int, work: int, count: int, threads: int = 128,
-           ctas: int = 1) -> Launch:  # fmt: skip
+           ctas: int = 1) -> HopperLaunch:  # fmt: skip
     line = swizzle or 128
     array = Array("f32", rows * count * ctas, line // 4)
     to = Array("f32", rows * count * ctas, line // 4, zeros=True)
     name = f"boxes_sw{swizzle}_r{rows}_s{stages}_h{how}_o{out}_w{work}_n{count}_t{threads}_x{ctas}"
     maps = Tiles(array, rows, line, swizzle), Tiles(to, rows, line, swizzle)
     code = f"boxes<{swizzle}, {rows}, {stages}, {how}, {out}, {work}>"
-    return Launch("copies", name, code, (), ctas, threads, stages * rows * line + 1024, (*maps, array, to, count))
+    return HopperLaunch("copies", name, code, (), ctas, threads, stages * rows * line + 1024, (*maps, array, to, count))
 
 
-def _attention(keys: int, c: int, steps: int, ctas: int = 1) -> Launch:
+def _attention(keys: int, c: int, steps: int, ctas: int = 1) -> HopperLaunch:
     q, k, v = (Array("f16", rows, 64) for rows in (64 * c * ctas, keys * steps, keys * steps))
     maps = Tiles(q, 64 * c, 128, 128), Tiles(k, keys, 128, 128), Tiles(v, keys, 128, 128)
     code = f"attention<{_product('f16', keys)}, {_product('f16v', 64)}, {c}>"
     products, out = (("f16", keys), ("f16v", 64)), Array("f32", 64 * c * ctas, 64, zeros=True)
     shared = c * 8192 + 4 * keys * 128 + 1024
     name = f"attention_k{keys}_c{c}_t{steps}_x{ctas}"
-    return Launch("attention", name, code, products, ctas, 128 * c + 32, shared, (*maps, out, steps))
+    return HopperLaunch("attention", name, code, products, ctas, 128 * c + 32, shared, (*maps, out, steps))
 
 
-def _shared_ring(kind: str, n: int, x: int, c: int, kb: int, stages: int, steps: int, each: int) -> Launch:
+def _shared_ring(kind: str, n: int, x: int, c: int, kb: int, stages: int, steps: int, each: int) -> HopperLaunch:
     a, b = _operands(kind, n, c, 128, kb, steps, x)
     b = Tiles(b.array, n // x if each else n, 128, 128)
     name = f"cluster_{kind}_n{n}_x{x}_c{c}_k{kb}_s{stages}_t{steps}_{'each' if each else 'first'}"
     code = f"shared_ring<{_product(kind, n)}, {x}, {c}, {kb}, {stages}, {each}>"
     shared = stages * _up((64 * c + n) * kb) + 1024
     args = a, b, _out(kind, n, 64 * c * x), steps
-    return Launch("clusters", name, code, ((kind, n),), x, 128 * c + 32, shared, args, x)
+    return HopperLaunch("clusters", name, code, ((kind, n),), x, 128 * c + 32, shared, args, x)
 
 
-def _sums(x: int, push: int, rows: int) -> Launch:
+def _sums(x: int, push: int, rows: int) -> HopperLaunch:
     name, args = f"sums_x{x}_p{push}_r{rows}", (Array("f32", rows * x, 256), Array("f32", x, 256, zeros=True), rows)
-    return Launch("clusters", name, f"sums<{x}, {push}>", (), x, 256, 0, args, x)
+    return HopperLaunch("clusters", name, f"sums<{x}, {push}>", (), x, 256, 0, args, x)
 
 
-def launches() -> list[Launch]:
+def launches() -> list[HopperLaunch]:
     """All launches, in the order of the measurements."""
     return [*_all()]
 
 
-def _all() -> Iterator[Launch]:
+def _all() -> Iterator[HopperLaunch]:
     # kind, columns, warpgroups, swizzle, bytes of K a stage, stages, steps; then see the templates
     given: Any
     for given in (

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from validation.grids.records import pages
-from validation.hopper.launches import Launch, launches
+from validation.hopper.launches import HopperLaunch, launches
 
 CYCLES = "sm__cycles_active.max"
 
@@ -36,7 +36,7 @@ def rows(cycles: Path, counters: Path, results: Path) -> list[dict[str, str | in
     return made
 
 
-def read(path: Path) -> list[tuple[Launch, str, dict[str, int]]]:
+def read(path: Path) -> list[tuple[HopperLaunch, str, dict[str, int]]]:
     """Each launch with its digest and its figures."""
     named = {launch.name: launch for launch in launches()}
     with path.open(newline="", encoding="utf-8") as file:

@@ -21,7 +21,7 @@ from gpuemu.trace.model import Trace
 from validation import records as data
 from validation import suite
 from validation.hopper import records
-from validation.hopper.launches import Array, Launch, Tiles
+from validation.hopper.launches import Array, HopperLaunch, Tiles
 from validation.suite import Score
 
 FILE = "hopper.csv"
@@ -34,7 +34,7 @@ STATISTICS = (
 )  # fmt: skip
 
 
-def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Launch, str, dict[str, int]]]:
+def chosen(folder: Path, which: str, family: str = "") -> list[tuple[HopperLaunch, str, dict[str, int]]]:
     """The launches of a part of the data with digests and figures; `family` is the beginning of the families' names."""
     return [
         (launch, digest, figures)
@@ -49,7 +49,7 @@ def code() -> Cubin:
     return read_cubin(lzma.decompress(CODE.read_bytes()), str(CODE))
 
 
-def traced(launch: Launch, arch: str) -> tuple[Trace, str]:
+def traced(launch: HopperLaunch, arch: str) -> tuple[Trace, str]:
     """The trace of the first CTA, and a digest of the results of all CTAs."""
     buffers: dict[Array, NDArray[Any]] = {}
     given: list[Any] = []
@@ -72,7 +72,7 @@ def traced(launch: Launch, arch: str) -> tuple[Trace, str]:
     return trace, hashlib.sha256(outs).hexdigest()[:16]
 
 
-def emulate(job: tuple[Launch, str, dict[str, int], str]) -> Score:
+def emulate(job: tuple[HopperLaunch, str, dict[str, int], str]) -> Score:
     """The score of a launch."""
     launch, digest, figures, arch = job
     measured = figures[records.CYCLES]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from validation.hopper.launches import OPERANDS, Array, Launch, Tiles, launches
+from validation.hopper.launches import OPERANDS, Array, HopperLaunch, Tiles, launches
 
 _PRODUCT = """struct P_{kind}_{n} {{
     static constexpr int N = {n}, REGISTERS = {registers}, BYTES = {bytes};
@@ -45,7 +45,7 @@ def product(kind: str, n: int) -> str:
     )  # fmt: skip
 
 
-def kernel(launch: Launch) -> str:
+def kernel(launch: HopperLaunch) -> str:
     """The kernel of a launch."""
     types = []
     for argument in launch.args:
