@@ -110,7 +110,7 @@ def _loads(warps: int) -> gpuemu.Result:
 
 def test_the_glossary_says_of_each_resource_what_it_is():
     text = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
-    section = text.partition("## What a run can be limited by")[2].partition("\n## ")[0]
+    section = text.partition("## Resources that limit a run")[2].partition("\n## ")[0]
     told = set(re.findall(r"^\| ([^|]+) \|", section, re.MULTILINE))
     names = {owner.resource.partition(", ")[0] for owner in OWNERS.values()} - {"", resources.RESIDENCY}
     assert names <= told
