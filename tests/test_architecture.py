@@ -60,7 +60,7 @@ OUTSIDE = {
 """Libraries, and the rooms that may import them."""
 
 
-ONE_MEANING = ("LANES", "Plan", "Access", "Op", "Unit", "Memory")
+ONE_MEANING = ("LANES", "Plan", "Access", "Op", "Unit", "Memory", "Barrier")
 """Words that stand for one thing in the whole package."""
 
 

@@ -53,7 +53,7 @@ class Wait(NamedTuple):
 
 
 @dataclass
-class Barrier:
+class BarrierHistory:
     """An mbarrier of a CTA: the arrivals of a phase, and its phases. `over`: the end and the last event of each."""
 
     cta: int
@@ -78,7 +78,7 @@ class Product(NamedTuple):
 class Ring:
     """Adjacent mbarriers of one kind in a CTA."""
 
-    barriers: tuple[Barrier, ...]
+    barriers: tuple[BarrierHistory, ...]
 
     @property
     def name(self) -> str:
@@ -96,13 +96,13 @@ class Pipeline:
     """All asynchronous work of a run."""
 
     copies: tuple[Copy, ...]
-    barriers: tuple[Barrier, ...]
+    barriers: tuple[BarrierHistory, ...]
     products: tuple[Product, ...]
 
     @property
     def rings(self) -> tuple[Ring, ...]:
         """The rings, CTA by CTA."""
-        found: list[list[Barrier]] = []
+        found: list[list[BarrierHistory]] = []
         for barrier in self.barriers:
             last = found[-1][-1] if found else None
             same = last is not None and (last.cta, last.arrivals, last.bytes, last.number + 1) == (
@@ -123,7 +123,7 @@ def barriers_of(events: Events, number: int) -> NDArray[np.int64]:
 def pipeline(program: Program, log: Log, arch: Architecture) -> Pipeline:
     """The pipeline of a run; empty if nothing is asynchronous, or if the trace has no events."""
     copies: list[Copy] = []
-    barriers: dict[tuple[int, int], Barrier] = {}
+    barriers: dict[tuple[int, int], BarrierHistory] = {}
     events = program.events
     if events is not None and len(events.issue):
         late, test = arch.mbarrier.arrive_cycles, arch.mbarrier.test_cycles
@@ -142,7 +142,7 @@ def pipeline(program: Program, log: Log, arch: Architecture) -> Pipeline:
             else:
                 arrived = Arrival(max(start + late, stop if mnemonic == "ARRIVES" else 0), issue, False)
             for k in told:
-                barrier = barriers.setdefault((cta, k), Barrier(cta, k))
+                barrier = barriers.setdefault((cta, k), BarrierHistory(cta, k))
                 if "EXCH" in modifiers:
                     barrier.arrivals = int(events.arrivals[number])
                 elif "PHASECHK" in modifiers:
@@ -160,7 +160,7 @@ def _mnemonics(program: Program, issues: NDArray[np.int64]) -> list[tuple[str, t
     return [(program.code[i].mnemonic, program.code[i].parsed.modifiers) for i in index.tolist()]
 
 
-def _phases(barrier: Barrier, events: Events, number_of: dict[int, int]) -> None:
+def _phases(barrier: BarrierHistory, events: Events, number_of: dict[int, int]) -> None:
     """Find the end of each phase, and the phase of each wait."""
     barrier.arrived.sort()
     missing, lacking = barrier.arrivals, 0

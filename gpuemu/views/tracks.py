@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuemu.views.pipeline import WARPGROUP, Barrier, Ring
+from gpuemu.views.pipeline import WARPGROUP, BarrierHistory, Ring
 from gpuemu.views.result import Result
 
 SIGNS = {"copy": "C", "wait": "w", "product": "P", "over": "|"}
@@ -65,7 +65,7 @@ def tracks(result: Result) -> list[Track]:
     return sorted(found, key=lambda track: track.cta)
 
 
-def _spans(result: Result, ring: Ring, barrier: Barrier) -> tuple[Span, ...]:
+def _spans(result: Result, ring: Ring, barrier: BarrierHistory) -> tuple[Span, ...]:
     program = result.program
     first, last = (int(program.first_issue[program.first_warp[barrier.cta + k]]) for k in (0, 1))
     spans = [
