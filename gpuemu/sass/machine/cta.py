@@ -237,22 +237,24 @@ class CtaExecutor(ControlFlow):
         if len(at) == len(self._groups):
             return
         merged: list[Group] = []
-        for pc, rest in at.items():
+        for pc, groups in at.items():
+            lanes = [self._present(group.mask) for group in groups]
+            rest = list(zip(groups, lanes, map(_warps, lanes), strict=True))
             while rest:
-                first, *others = rest
-                mask, way, rest = self._present(first.mask), first.gives_way, []
-                warps = _warps(mask)
-                for group in others:
-                    theirs = self._present(group.mask)
-                    if warps & _warps(theirs):
-                        rest.append(group)
+                (first, mask, warps), *others = rest
+                way, rest = first.gives_way, []
+                for group, theirs, their_warps in others:
+                    if warps & their_warps:
+                        rest.append((group, theirs, their_warps))
                     else:
-                        mask, warps, way = mask | theirs, warps | _warps(theirs), way and group.gives_way
-                if len(rest) < len(others):
-                    first = self._group(pc, mask)
-                first.gives_way = way and pc < len(self._awaits) and self._awaits[pc]
-                merged.append(first)
+                        mask, warps, way = mask | theirs, warps | their_warps, way and group.gives_way
+                self._joined(self._group(pc, mask) if len(rest) < len(others) else first, way, merged)
         self._groups = merged
+
+    def _joined(self, group: Group, gives_way: bool, groups: list[Group]) -> None:
+        """Add a group to these. It gives way only where it waits."""
+        group.gives_way = gives_way and group.pc < len(self._awaits) and self._awaits[group.pc]
+        groups.append(group)
 
     def _first_lane(self, mask: Mask) -> int:
         return int(np.argmax(self._present(mask)))
