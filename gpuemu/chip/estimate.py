@@ -27,11 +27,9 @@ class Traffic:
     looked_at: int
 
     def dram_bytes(self, chip: Chip) -> float:
-        """Bytes that take DRAM's time.
-
-        A store that makes a line dirty costs a part of that, also if L2 writes the line back after the launch.
-        """
-        return self.dram_read + max(self.dram_written, (chip.dirty_share or 0.0) * self.dirtied)
+        """Bytes that take DRAM's time: those that it reads and writes, and a part of those that L2 holds back."""
+        held_back = max(0, self.dirtied - self.dram_written)
+        return self.dram_read + self.dram_written + (chip.dirty_share or 0.0) * held_back
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ executed tell: if all touch the same, it stays where it is, else each CTA has da
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,10 +61,10 @@ class L2Requests:
     turn: Numbers
     cycles: int
 
-    def begin(self, stream: int) -> int:
-        """The lowest byte of the stream."""
+    def extent(self, stream: int) -> tuple[int, int]:
+        """The lowest byte of the stream, and that of its last line."""
         here = self.stream == stream
-        return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min())
+        return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min()), int(self.line[here].max())
 
     def only(self, kept: Numbers) -> L2Requests:
         """Those of these numbers, in their order."""
@@ -159,7 +160,7 @@ def address_deltas(
     def buffer(address: int) -> int:
         return int(np.searchsorted(buffers, address, "right"))
 
-    beside = _executed(trace) if sample else {}
+    executed = _executed(trace)
     found: dict[int, Numbers | None] = {}
     for stream in np.unique(pattern.stream).tolist():
         here = pattern.stream == stream
@@ -171,15 +172,17 @@ def address_deltas(
             continue
         place = buffer(int(pattern.line[here][0]))
         near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
-        begins = {cta: t.begin(stream) for cta, t in [(reference, pattern), *others] if (t.stream == stream).any()}
-        begins |= {cta: at for cta, at in beside.get(stream, {}).items() if cta not in begins}
-        seen = [(cta, at // LINE_BYTES * LINE_BYTES) for cta, at in begins.items() if cta != reference]
+        touched = {cta: t.extent(stream) for cta, t in [(reference, pattern), *others] if (t.stream == stream).any()}
+        for cta, (first, last) in executed.get(stream, {}).items():  # the others lack what L1 had
+            touched[cta] = first, max(last, touched.get(cta, (first, last))[1])
+        begins = {cta: first for cta, (first, _) in touched.items()}
         straight = _straight(begins, reference, trace.launch.grid)
         far = list(known.values()) if straight is None else [*known.values(), straight]
-        move = _agreeing(near, far, pattern.line[here], seen)
+        move = _agreeing(near, far, touched, reference)
         stores = pattern.written[here].all() and not trace.code[stream].operation.atomic
-        if stores and move is not None and 1 < len(np.unique(move)) < trace.launch.ctas:
-            move = None  # what another CTA writes, too, would be lost
+        same = len({first // LINE_BYTES for first in begins.values()}) == 1
+        if stores and move is not None and not same and len(np.unique(move)) < trace.launch.ctas:
+            move = None  # one CTA would overwrite the data of another
         found[stream] = move
     copies = {} if sample is None or sample.copied is None else sample.copied
     told = {stream: at for stream, at in copies.items() if stream in found}
@@ -190,35 +193,44 @@ def address_deltas(
     return found
 
 
-def _executed(trace: Trace) -> dict[int, dict[int, int]]:
-    """Instruction → CTA that was executed and not timed → the lowest byte of global memory that it touches."""
-    assert trace.sample is not None
-    memory = np.array([i.accesses_memory for i in trace.code])
-    others = trace.sample.others
+def _executed(trace: Trace) -> dict[int, dict[int, tuple[int, int]]]:
+    """Instruction → CTA that was executed → the lowest byte of global memory and the last line that it touches."""
+    found: dict[int, dict[int, tuple[int, int]]] = {}
+    for of in (trace, *([trace.sample.others] if trace.sample else [])):
+        for pc, cta, first, last in (*_accessed(of), *_copied(of)):
+            before = found.setdefault(pc, {}).get(cta, (first, last))
+            found[pc][cta] = min(first, before[0]), max(last // LINE_BYTES * LINE_BYTES, before[1])
+    return found
+
+
+def _accessed(of: Trace) -> Iterator[tuple[int, int, int, int]]:
+    """An instruction that accesses global memory, a CTA, and the lowest and highest address of one of its warps."""
+    memory = np.array([i.accesses_memory for i in of.code])
     wanted = np.array([
-        i.operation.kind is Kind.GLOBAL and (others.sources is not None or i.mnemonic != "LDGSTS") for i in trace.code
+        i.operation.kind is Kind.GLOBAL and (of.sources is not None or i.mnemonic != "LDGSTS") for i in of.code
     ])  # fmt: skip
-    (has_events,) = np.nonzero([i.has_events for i in trace.code])
     far = np.iinfo(np.int64).max
-    lowest = np.where(others.active, others.global_addresses, far).min(axis=1, initial=far)
-    found: dict[int, dict[int, int]] = {}
-    for warp in others.warps:
+    lowest = np.where(of.active, of.global_addresses, far).min(axis=1, initial=far)
+    highest = np.where(of.active, of.global_addresses, -1).max(axis=1, initial=-1)
+    for warp in of.warps:
         pcs = warp.path[memory[warp.path]]
         for pc in np.unique(pcs[wanted[pcs]]).tolist():
-            at = int(lowest[warp.rows[pcs == pc]].min())
-            if at < far:
-                of = found.setdefault(pc, {})
-                of[warp.cta] = min(at, of.get(warp.cta, at))
-    copies = np.array([i.mnemonic in COPIES for i in trace.code])[has_events]
-    for warp in others.warps:
-        if warp.events is None or others.events is None:
+            rows = warp.rows[pcs == pc]
+            if lowest[rows].min() < far:
+                yield pc, warp.cta, int(lowest[rows].min()), int(highest[rows].max())
+
+
+def _copied(of: Trace) -> Iterator[tuple[int, int, int, int]]:
+    """A bulk or tensor copy, a CTA, and the lowest and highest address at which a box of one of its warps begins."""
+    (has_events,) = np.nonzero([i.has_events for i in of.code])
+    copies = np.array([i.mnemonic in COPIES for i in of.code])[has_events]
+    for warp in of.warps:
+        if warp.events is None or of.events is None:
             continue
         pcs = np.searchsorted(has_events, warp.path[np.isin(warp.path, has_events)])
         for pc in np.unique(pcs[copies[pcs] & (warp.events >= 0)]).tolist():
-            at = int(others.events[warp.events[(pcs == pc) & (warp.events >= 0)], _GLOBAL].min())
-            of = found.setdefault(int(has_events[pc]), {})
-            of[warp.cta] = min(at, of.get(warp.cta, at))
-    return found
+            at = of.events[warp.events[(pcs == pc) & (warp.events >= 0)], _GLOBAL]
+            yield int(has_events[pc]), warp.cta, int(at.min()), int(at.max())
 
 
 def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]) -> Numbers | None:
@@ -240,9 +252,17 @@ def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]
     return np.asarray((every - every[reference]) @ np.rint(steps).astype(np.int64))
 
 
-def _agreeing(near: list[Numbers], known: list[Numbers], lines: Numbers, seen: list[tuple[int, int]]) -> Numbers | None:
-    """The move that agrees with where executed CTAs begin: one into the same buffer about, any other to the line."""
-    first, extent = int(lines.min()), int(lines.max() - lines.min()) + LINE_BYTES
+def _agreeing(
+    near: list[Numbers], known: list[Numbers], touched: dict[int, tuple[int, int]], reference: int
+) -> Numbers | None:
+    """The move that agrees with where executed CTAs begin: one into the same buffer about, any other to the line.
+
+    `touched`: the lowest byte and the last line of each of these CTAs.
+    """
+    seen = [(cta, at // LINE_BYTES * LINE_BYTES) for cta, (at, _) in touched.items() if cta != reference]
+    first, last = touched[reference]
+    first = first // LINE_BYTES * LINE_BYTES
+    extent = last - first + LINE_BYTES
 
     def disagree(move: Numbers, by: int) -> int:
         return sum(abs(first + int(move[cta]) - at) >= by for cta, at in seen)

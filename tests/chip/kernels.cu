@@ -41,3 +41,17 @@ extern "C" __global__ void few_stay(float* a, int first, int last) {
     for (int k = 0; k < 64; k++) sum += a[(k * 32 + threadIdx.x) & 1023];
     a[threadIdx.x] = sum;
 }
+extern "C" __global__ void scale_rows(const float4* rows, const float4* by, float4* out, int width) {
+    rows += (size_t)blockIdx.x * width, out += (size_t)blockIdx.x * width;
+    float sum = 0;
+    for (int i = threadIdx.x; i < width; i += 256) sum += rows[i].x;
+    if (__syncthreads_or(sum == 12345.f)) return;
+    for (int i = threadIdx.x; i < width; i += 256) {
+        float4 v = by[i];
+        v.x *= sum, v.y *= sum, v.z *= sum, v.w *= sum;
+        out[i] = v;
+    }
+}
+extern "C" __global__ void store_in_another_order(float* out, int tiles) {
+    for (int t = blockIdx.x; t < tiles; t += gridDim.x) out[(size_t)(t * 37 % tiles) * 1024 + threadIdx.x] = t;
+}

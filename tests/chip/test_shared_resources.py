@@ -63,20 +63,24 @@ def test_bulk_copies_without_a_tensor_map_are_traffic(grid: int):
     assert found.traffic.loaded_sectors == grid * 16384 // 32
 
 
-def test_values_are_those_that_were_measured():
-    folder = Path(__file__).resolve().parents[2] / "tools/chip/h200"
+@pytest.mark.parametrize("name", ["H100", "H200"])
+def test_values_are_those_that_were_measured(name: str):
+    folder, chip = Path(__file__).resolve().parents[2] / "tools/chip" / name.lower(), H200.chips[name]
     with (folder / "atomics.csv").open(encoding="utf-8") as file:
         rates = {
             (row["operation"], row["ctas"]): int(row["requests"]) / float(row["nanoseconds"]) / 1.98
             for row in csv.DictReader(file)
         }
     for operation in ("add.f32", "add.f64", "add.f16x2"):
-        assert rates[operation, "1056"] == pytest.approx(CHIP.float_atomics_per_cycle, rel=0.01)
+        assert rates[operation, "1056"] == pytest.approx(chip.float_atomics_per_cycle, rel=0.01)
     with (folder / "cold.csv").open(encoding="utf-8") as file:
         took = {(row["mode"], int(row["mib"]), row["warm"]): float(row["nanoseconds"]) for row in csv.DictReader(file)}
-    each = (took["read", 32, "0"] - took["read", 16, "0"]) / 16  # nanoseconds per MiB
-    written = (took["copy", 32, "0"] - took["read", 32, "0"]) / 32
-    assert CHIP.dirty_share <= written / each <= 1.0
+    of_dram = (1 << 20) / chip.dram_bytes_per_cycle / 1.98  # nanoseconds per MiB
+    stores = [(took["copy", size, "0"] - took["read", size, "0"]) / size / of_dram for size in (8, 12, 16, 24)]
+    assert np.mean(stores) == pytest.approx(chip.dirty_share, abs=0.1)
+    large = (took["copy", 128, "0"] - took["read", 128, "0"]) / 128 / of_dram
+    held_back = chip.l2_dirty_kibibytes / 1024 / 128
+    assert 1 - held_back * (1 - chip.dirty_share) == pytest.approx(large, abs=0.1)
 
 
 def test_the_sm_that_is_farthest_from_its_data_ends_last():
@@ -86,9 +90,9 @@ def test_the_sm_that_is_farthest_from_its_data_ends_last():
     assert far.elapsed - near.elapsed == pytest.approx(CHIP.far_cycles, abs=2)
 
 
-def test_a_line_takes_time_of_dram_when_it_becomes_dirty():
+def test_what_l2_holds_back_of_stores_takes_a_part_of_the_time_of_dram():
     assert Traffic(0, 0, 0, 100, 0, 1000, 1).dram_bytes(CHIP) == 100 + 1000 * CHIP.dirty_share
-    assert Traffic(0, 0, 0, 100, 900, 1000, 1).dram_bytes(CHIP) == 1000
+    assert Traffic(0, 0, 0, 100, 900, 1000, 1).dram_bytes(CHIP) == 1000 + 100 * CHIP.dirty_share
     a, b = (np.zeros(4096 * 1024, np.float32) for _ in range(2))
     cold = H200.with_overrides({"global_memory.first_touch": "dram"})
     found = launch("copy", 4096, 256, [a, b], cold)

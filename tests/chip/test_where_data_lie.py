@@ -1,0 +1,41 @@
+"""Where the data of other CTAs lie, from those of the CTAs that were executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.chip.estimate import Traffic
+
+SOURCE = Path(__file__).with_name("kernels.cu")
+H200 = gpuemu.load_arch("sm_90").with_overrides({"chip": "H200", "global_memory.first_touch": "dram"})
+
+
+def traffic(kernel: str, grid: int, threads: int, args: list[Any]) -> Traffic:
+    trace = gpuemu.trace_kernel(SOURCE, kernel, grid, threads, args=args, arch=H200, timed_only=True)
+    whole = gpuemu.run(trace, H200).grid.whole
+    assert whole is not None
+    return whole.traffic
+
+
+def test_data_that_all_ctas_share_comes_from_dram_once_also_where_l1_had_a_part_of_it():
+    """The later CTAs of an SM find a part of the shared row in L1, so their requests begin in its middle."""
+    ctas, row = 2112, 32 << 10
+    args = [
+        np.zeros(ctas * row // 4, np.float32),
+        np.zeros(row // 4, np.float32),
+        np.zeros(ctas * row // 4, np.float32),
+    ]
+    found = traffic("scale_rows", ctas, 256, [*args, row // 16])
+    assert found.loaded_sectors < 1.9 * ctas * row // 32
+    assert found.dram_read == pytest.approx((ctas + 1) * row, rel=0.02)
+
+
+def test_ctas_that_store_in_the_same_range_have_data_of_their_own():
+    tiles = 2640
+    found = traffic("store_in_another_order", 132, 1024, [np.zeros(tiles * 1024, np.float32), tiles])
+    assert found.dirtied == pytest.approx(tiles * 4096, rel=0.02)
