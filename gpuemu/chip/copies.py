@@ -1,4 +1,4 @@
-"""What bulk and tensor copies of a CTA touch of global memory: the lines of each box, when the copy issues."""
+"""Lines of global memory that the bulk and tensor copies of a CTA touch, at the cycle in which each copy issues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT = {name: k for k, name in enumerate(FIELDS)}
 def with_copies(
     found: L2Requests, program: Program, log: Log, cta: int, events: NDArray[np.int64] | None
 ) -> L2Requests:
-    """`found` and what the copies of that CTA touch; `events`: those of the trace that the program was made of."""
+    """Add the lines that the copies of a CTA touch to `found`. `events`: those of the trace behind the program."""
     copied = program.events
     if copied is None or events is None or not len(copied.issue):
         return found
@@ -55,7 +55,7 @@ def with_copies(
 
 
 def _lines(event: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """The lines of a box, each row for itself, and a bit for each of their sectors."""
+    """The lines of a box, row by row, and a bit for each of their sectors."""
     start = np.array([event[_AT["global"]]])
     for k in range(DIMENSIONS):
         count, pitch = event[_AT[f"count{k + 1}"]], event[_AT[f"pitch{k + 1}"]]

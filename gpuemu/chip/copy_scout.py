@@ -1,8 +1,8 @@
-"""What the tensor copies of all CTAs bring: the warps that issue them, of all CTAs at once, as though nobody waited.
+"""Addresses of the tensor copies of all CTAs, found by executing only the warps that issue copies.
 
-Such a warp takes its boxes from its place in the grid, its arguments and its own counting; it needs no data for that,
-and neither products nor stores of other warps: whatever they would tell it, it finds at once. Of CTAs that were
-executed it must say what they did, copy for copy; else nothing is known.
+The warps of all CTAs execute at once, and no warp waits. Such a warp computes its boxes from its CTA number, its
+arguments and its own counters, and needs no data, products or stores of other warps. gpuemu uses the addresses only if
+they agree, copy by copy, with those of the CTAs that were fully executed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpuemu.trace.events import FIELDS, Events
 from gpuemu.trace.model import WarpTrace
 
 MOST_STEPS = 6_000_000
-"""Steps of warps, of all CTAs together."""
+"""Most steps of warps, for all CTAs together."""
 _GLOBAL = FIELDS.index("global")
 _PASSED = (Kind.BARRIER, Kind.PRODUCT, Kind.PRODUCT_WAIT, Kind.ASYNCHRONOUS)
 
 
 class _Producers(Scouts):
-    """An executor that goes past whatever waits or computes products."""
+    """An executor that skips instructions that wait or compute products."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
@@ -42,7 +42,7 @@ class _Producers(Scouts):
                 self._handlers[pc] = self._pass
 
     def _granted(self, site: Site) -> Handler:
-        """Whatever is asked is so."""
+        """A handler that answers every question with true."""
         store = site.set_predicate(0)
         everyone = np.ones(site.lanes.count, np.bool_)
 
@@ -55,7 +55,7 @@ class _Producers(Scouts):
 
 
 class _All(First):
-    """Keeps the addresses of all copies, in turn."""
+    """Records the addresses of all copies, in their order."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment.lanes, environment.code)
@@ -63,7 +63,7 @@ class _All(First):
         self.all: dict[int, list[list[int]]] = {}
 
     def note(self, pc: int, ctas: Numbers, addresses: Numbers) -> None:
-        """One more of these CTAs."""
+        """Record one more copy for each of these CTAs."""
         of = self.all.setdefault(pc, [[] for _ in range(self.ctas)])
         for cta, address in zip(ctas.tolist(), addresses.tolist(), strict=True):
             of[cta].append(address)
@@ -72,18 +72,17 @@ class _All(First):
 def copied(
     environment: Environment, executed: Iterable[tuple[Sequence[WarpTrace], Events]], first: Mapping[int, Numbers]
 ) -> dict[int, Numbers]:
-    """Instruction → byte addresses of its tensor copies, [CTAs, copies], -1 beyond a CTA's last; none where `first`,
-    the first of each, says it all.
+    """Instruction → byte addresses of its tensor copies, [CTAs, copies], -1 after the last copy of a CTA.
 
-    `executed`: warps of CTAs that were, and the events that theirs are among. Copies by several warps go warp by
-    warp.
+    Empty if `first`, the address of the first copy in each CTA, determines all others. `executed`: the warps of fully
+    executed CTAs, and their events. Copies that several warps issue are in the order of the warps.
     """
     loads = np.array([i.mnemonic == "UTMALDG" for i in environment.code])
     has_events = np.array([i.has_events for i in environment.code])
     seen: dict[tuple[int, int], list[int]] = {}
     warps: set[int] = set()
     for warp, events in ((warp, events) for of, events in executed for warp in of):
-        path = warp.path[warp.path < len(loads)]  # others are barriers with numbers of their own
+        path = warp.path[warp.path < len(loads)]  # larger numbers are barriers
         if warp.events is None or not loads[path].any():
             continue
         at = path[has_events[path]]
@@ -112,7 +111,7 @@ def copied(
 
 
 def _as_first(seen: Mapping[tuple[int, int], list[int]], first: Mapping[int, Numbers]) -> bool:
-    """Whether the copies of the CTAs that were executed lie as far apart as the first ones do."""
+    """Whether all copies of the executed CTAs are as far apart as their first copies."""
     of: dict[int, tuple[int, list[int]]] = {}
     for (pc, cta), addresses in seen.items():
         if pc not in first or max(cta, of.setdefault(pc, (cta, addresses))[0]) >= len(first[pc]):

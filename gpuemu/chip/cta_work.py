@@ -1,4 +1,4 @@
-"""CTAs of a grid that do not all do the same: how much each does, from those that were executed."""
+"""How many instructions each CTA of a grid executes, from the CTAs that were executed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from gpuemu.isa.table import parse_opcode
 from gpuemu.trace.model import Instruction, Trace
 
 GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of it, less their whole part, lie evenly between 0 and 1."""
+"""The fractional parts of its multiples are spread evenly between 0 and 1."""
 SECTOR_BYTES = 32
 COPIES = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
-"""Of blocks, to or from global memory."""
+"""Instructions that copy blocks to or from global memory."""
 EVEN = 0.02
-"""CTAs whose instructions differ by no more than this part do the same."""
+"""CTAs whose instruction counts differ by at most this fraction count as equal."""
 
 
 def copies_in(instruction: Instruction) -> bool:
-    """Whether it is a bulk or tensor copy from global memory."""
+    """Whether the instruction is a bulk or tensor copy from global memory."""
     if instruction.mnemonic == "UBLKCP":
         return parse_opcode(instruction.opcode).modifiers[:1] == ("S",)
     return instruction.mnemonic == "UTMALDG"
 
 
 def executed(trace: Trace) -> dict[int, int]:
-    """Warp instructions of each CTA that was executed, timed or not."""
+    """Warp instructions of each CTA that was executed, whether it is timed or not."""
     known: dict[int, int] = {}
     for warp in [*trace.warps, *(trace.sample.others.warps if trace.sample else ())]:
         known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
@@ -41,15 +41,15 @@ def work_of(trace: Trace) -> NDArray[np.float64]:
         found = as_often(trace.launch.ctas, known) if found is None else found
     else:
         found = sample.work
-    if sample is not None and sample.hands_out:  # who is done takes more
+    if sample is not None and sample.hands_out:  # a CTA that is done takes more work
         return np.full(len(found), found.mean())
     return found
 
 
 def parts(trace: Trace, work: NDArray[np.float64], reference: int, stores: bool) -> NDArray[np.float64]:
-    """Of what the reference CTA loads from global memory, or stores there, the part that each CTA does.
+    """The traffic of each CTA with global memory as a fraction of that of the reference CTA.
 
-    The accesses of those that were executed lie about straight over their instructions.
+    `stores`: whether stores or loads count. Traffic is close to a linear function of the number of instructions.
     """
     memory = np.array([i.accesses_memory for i in trace.code])
     wanted = np.array([
@@ -73,10 +73,10 @@ def parts(trace: Trace, work: NDArray[np.float64], reference: int, stores: bool)
 def regular(
     grid: tuple[int, int, int], known: dict[int, int], left: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64] | None:
-    """Warp instructions of each CTA from those of some, where these are all the same, lie straight along the axes of
-    the grid, or rise or fall along one of them; else None.
+    """Warp instructions of each CTA, from the `known` ones.
 
-    `left`: CTAs that leave at once, all alike, and not as the others.
+    None unless these are all equal, linear along the axes of the grid, or monotonic along one axis. `left`: CTAs that
+    exit at once, all after the same number of instructions.
     """
     if left is not None:
         stay, leave = ({cta: n for cta, n in known.items() if left[cta] == gone} for gone in (False, True))
@@ -113,8 +113,9 @@ def regular(
 
 
 def as_often(ctas: int, known: dict[int, int], sms: int = 1) -> NDArray[np.float64]:
-    """Warp instructions of each CTA, any as often as it was found among CTAs that do not all begin on the first of so
-    many SMs.
+    """Warp instructions of each CTA, drawn from the distribution of the known ones.
+
+    The distribution leaves out CTAs whose number is a multiple of `sms`, if there are others.
     """
     numbers, values = np.array(list(known)), np.array(list(known.values()), float)
     fair = np.sort(values[numbers % sms != 0] if (numbers % sms != 0).any() else values)
@@ -124,7 +125,7 @@ def as_often(ctas: int, known: dict[int, int], sms: int = 1) -> NDArray[np.float
 
 
 def is_even(work: NDArray[np.float64]) -> bool:
-    """Whether all do about the same, but for a few that do less, as the last CTA of a grid does."""
+    """Whether all CTAs execute about as many instructions. A few may execute fewer, as the last CTA of a grid."""
     usual = float(np.median(work))
     less = float(np.maximum(0.0, usual - work).sum())
     return bool(work.max() <= (1 + EVEN) * usual and less <= EVEN * work.sum())

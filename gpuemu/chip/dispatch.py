@@ -1,7 +1,7 @@
-"""CTAs of a grid on the places of all SMs, as places fall free, and how fast an SM does those that live on it.
+"""Assigns the CTAs of a grid to SMs as places become free, and models how fast an SM executes its resident CTAs.
 
-CTAs go two by two to the SMs of a TPC, and from round to round the TPCs come in another order: CTAs n and n + `sms`
-need not meet. Once all places are taken, a CTA takes the one that falls free first.
+CTAs go in pairs to the SMs of a TPC. The order of the TPCs differs from round to round, so CTAs n and n + `sms` need
+not share an SM. Once all places are taken, a CTA takes the first place that becomes free.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from gpuemu.base.chance import mixed
 
 MOST_DEALT = 16_384
-"""CTAs that are dealt out one by one, at the most: of more, every n-th goes to an n-th of the SMs."""
+"""Most CTAs that are simulated one by one. In a larger grid, every n-th CTA goes to one n-th of the SMs."""
 FEWEST_SMS = 33
 MOST_TOGETHER = 700_000
-"""Warp instructions of CTAs that are executed to see how an SM does several, at the most."""
+"""Most warp instructions of the CTAs that are executed to time several CTAs on one SM."""
 MOST_FOLLOWED = 40_000
 ALIKE = 0.05
-"""CTAs whose instructions differ by no more than this part do about as much."""
+"""CTAs whose instruction counts differ by at most this fraction count as similar."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How many warp instructions a cycle an SM does of one CTA that lives there alone, and of many together.
+    """Warp instructions per cycle that an SM executes for one CTA alone, and for many CTAs together.
 
-    A CTA keeps its place for `besides` cycles more than it takes for its instructions.
+    A CTA keeps its place for `besides` cycles more than its instructions take.
     """
 
     alone: float
@@ -36,13 +36,13 @@ class Pace:
     besides: float = 0.0
 
     def of_each(self, living: int) -> float:
-        """Warp instructions a cycle of each of so many."""
+        """Warp instructions per cycle of each CTA, if `living` CTAs share the SM."""
         return min(self.alone, self.together / living)
 
 
 @dataclass(frozen=True, eq=False)
 class Dealt:
-    """When the last CTA ends; of each that was dealt out its number, when it begins and ends, and on which SM."""
+    """When the last CTA ends; for each simulated CTA its number, its start, its end and its SM."""
 
     end: float
     numbers: NDArray[np.int64]
@@ -51,11 +51,11 @@ class Dealt:
     sms: NDArray[np.int64]
 
     def starts_of_all(self, ctas: int) -> NDArray[np.int64]:
-        """When each CTA of the grid begins."""
+        """The cycle in which each CTA of the grid begins."""
         return np.interp(np.arange(ctas), self.numbers, self.starts).astype(np.int64)
 
     def beside(self, cta: int) -> list[int]:
-        """Numbers of the CTAs that live on its SM in the middle of its life, itself among them."""
+        """Numbers of the CTAs on the same SM halfway through the life of `cta`, including itself."""
         at = int(np.flatnonzero(self.numbers == cta)[0])
         middle = (self.starts[at] + self.ends[at]) / 2
         here = (self.sms == self.sms[at]) & (self.starts <= middle) & (middle < self.ends)
@@ -63,7 +63,7 @@ class Dealt:
 
 
 def order(sms: int, count: int) -> NDArray[np.int64]:
-    """The SMs to which so many CTAs go as long as all have places."""
+    """The SMs of the first `count` CTAs, while all of them find places."""
     rounds, tpcs = -(-count // sms), -(-sms // 2)
     by_chance = mixed(np.arange(rounds * tpcs)).reshape(rounds, tpcs).argsort(axis=1, kind="stable")
     both = (2 * by_chance[:, :, None] + np.arange(2)).reshape(-1)
@@ -71,14 +71,14 @@ def order(sms: int, count: int) -> NDArray[np.int64]:
 
 
 def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between: float = 0.0) -> Dealt:
-    """CTAs of so many warp instructions each, dealt out in order, `between` cycles from one to the next."""
+    """Assign CTAs with these numbers of warp instructions in order, `between` cycles apart."""
     step = min(-(-len(work) // MOST_DEALT), max(1, sms // FEWEST_SMS))
     numbers, sms, between = np.arange(0, len(work), step), sms // step, between * step
     todo = work[numbers].tolist()
     first = order(sms, sms * resident).tolist()
-    free = [(0.0, n, sm) for n, sm in enumerate(first)]  # when a place falls free; ties in their order
+    free = [(0.0, n, sm) for n, sm in enumerate(first)]  # when a place becomes free; ties in their order
     turn = len(free)
-    done = [0.0] * sms  # what each of those that live on an SM has done since it was first used
+    done = [0.0] * sms  # warp instructions that each resident CTA has executed since the SM was first used
     since, living, targets = [0.0] * sms, [0] * sms, [[(0.0, 0)][:0] for _ in range(sms)]
     leaving: list[tuple[float, int, int]] = []  # when, version, SM
     version = [0] * sms
@@ -120,7 +120,7 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between
 
 
 def pace_of(work: NDArray[np.float64], cycles: float, resident: int, alone: float, besides: float) -> Pace:
-    """The pace at which an SM that gets these CTAs, so many at once, takes so many cycles; `alone`: that of one."""
+    """The pace of an SM that executes these CTAs in `cycles`, `resident` at once. `alone`: the pace of one CTA."""
     low, high = alone / 8, alone * resident
     for _ in range(24):
         middle = (low + high) / 2
@@ -132,11 +132,11 @@ def pace_of(work: NDArray[np.float64], cycles: float, resident: int, alone: floa
 
 
 def company(work: NDArray[np.float64], sms: int, resident: int) -> list[int]:
-    """CTAs that live together with one in which half of all instructions are behind, of longer ones ahead, in the
-    middle of the launch if there is one.
+    """CTAs that share an SM with a typical CTA in the middle of the launch.
 
-    If they are not so many as an SM ever has, others that do as much come with them; no more than `MOST_TOGETHER`
-    allows. Short ones are followed by those that come to the SM behind them, up to `MOST_FOLLOWED`.
+    Half of all instructions belong to CTAs that are no longer than the typical one. CTAs of similar length fill the
+    places of the SM, up to `MOST_TOGETHER` instructions. The CTAs that follow on that SM come after them, up to
+    `MOST_FOLLOWED` instructions.
     """
     dealt = deal(work, sms, resident, Pace(1.0, max(1.0, resident / 2)))
     rising = np.sort(work[dealt.numbers])

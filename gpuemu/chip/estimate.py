@@ -1,4 +1,4 @@
-"""What is known of a whole launch: its time, what it asks L2 and DRAM for, and what that rests on."""
+"""The estimate of a whole launch: its time, its traffic with L2 and DRAM, and its assumptions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SECTOR_BYTES = 32
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a launch moves: sectors that SMs load, that L2 is asked for and that are stored; bytes that DRAM reads and
-    writes; bytes of L2 that stores make dirty. `looked_at`: the CTAs whose lines went through the L2.
+    """Traffic of a launch: sectors that SMs load, that L2 receives requests for, and that SMs store; bytes that DRAM
+    reads and writes; bytes of L2 that stores make dirty. `looked_at`: the CTAs whose lines went through the L2 model.
 
-    L2 is asked once for what two SMs of a GPC ask for at about the same time.
+    L2 receives one request for data that two SMs of a GPC request at about the same time.
     """
 
     loaded_sectors: int
@@ -27,19 +27,18 @@ class Traffic:
     looked_at: int
 
     def dram_bytes(self, chip: Chip) -> float:
-        """Bytes that take DRAM's time: those that it reads and writes, and a part of those that L2 holds back."""
+        """Bytes that take DRAM's time: those that it reads and writes, and a share of the dirty bytes left in L2."""
         held_back = max(0, self.dirtied - self.dram_written)
         return self.dram_read + self.dram_written + (chip.dirty_share or 0.0) * held_back
 
 
 @dataclass(frozen=True)
 class LaunchEstimate:
-    """A launch on all SMs. `elapsed`: cycles, as the profiler's sm__cycles_elapsed.max has them.
+    """A launch on all SMs. `elapsed`: cycles, as in the profiler's sm__cycles_elapsed.max.
 
-    `limits`: cycles that each of what the SMs share would take alone, and the SM with the most CTAs if it were alone;
-    `limited_by` names what limits the launch.
-    `executed`: CTAs beside those that are timed of which the kernel's machine code was executed; `even`: all CTAs do
-    about the same; `places`: of all SMs.
+    `limits`: cycles that each shared resource would take alone, and cycles of the SM with the most CTAs without other
+    SMs. `limited_by` names the resource that limits the launch. `executed`: sampled CTAs that were executed but not
+    timed. `even`: whether all CTAs execute about as many instructions. `places`: places for CTAs on all SMs.
     """
 
     elapsed: int

@@ -1,4 +1,4 @@
-"""Atomics of many CTAs on the same few words: L2 does those of a sector's words one after another."""
+"""Atomics of many CTAs on the same few words: L2 executes the atomics on one sector one after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.trace.model import Trace
 
 BLOCK_BYTES = 512
-"""Words of one such block wait for one another."""
+"""Atomics on words of one such block wait for each other."""
 WORD_BYTES, SECTOR_WORDS = 4, 8
 
 
@@ -18,7 +18,7 @@ _FLOATS = ("F16", "F32", "F64", "BF16", "F16x2", "BF16x2", "BF16_V2")
 
 
 def serialized_cycles(trace: Trace, chip: Chip) -> float:
-    """Cycles that L2 takes for the atomics of a trace's CTAs on the block of words that most of them go to."""
+    """Cycles that L2 takes for the atomics of a trace's CTAs on the busiest block of words that all of them use."""
     each = 1 / chip.atomics_per_cycle if chip.atomics_per_cycle else 0.0
     of_float = 1 / chip.float_atomics_per_cycle if chip.float_atomics_per_cycle else each
     cost = np.array([of_float if i.has(*_FLOATS) else each for i in trace.code])

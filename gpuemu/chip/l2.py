@@ -1,8 +1,8 @@
-"""The L2 of a chip, line by line: what it has, what it reads from DRAM and writes back, and who asks for it together.
+"""The L2 of a chip, line by line: its contents, its reads from DRAM and write-backs, and the requests that it merges.
 
-SMs of a GPC that ask for the same while the first waits for it ask once, up to `merged_requests` of them. L2 drops what
-was used least recently; of what was written it keeps `l2_dirty_kibibytes`, and writes back the oldest. A line that SMs
-of both sides of the chip use is there twice.
+If SMs of a GPC request the same data while the first of them waits, L2 receives one request for up to `merged_requests`
+of them. L2 evicts the least recently used lines. It keeps up to `l2_dirty_kibibytes` of dirty data and writes back the
+oldest first. A line that SMs on both sides of the chip use takes two places.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ LINE_BYTES = 128
 KIB = 1024
 Numbers = NDArray[np.int64]
 Touch = tuple[int, int, bool, bool, int, int, float]
-"""A line, a bit for each of its sectors, whether it is written, whether others may share it, GPC, SM and cycle."""
+"""A line, a bit for each of its sectors, whether it is stored, whether requests for it may merge, GPC, SM and cycle."""
 READ, WRITTEN, SIDES = 3, 12, 48
-"""Of a line's state: the halves that are there, those that were written, and the sides of the chip."""
+"""Bits of a line's state: halves that are present, halves that are dirty, and sides of the chip that use it."""
 _COUNT = (0, 1, 1, 2)
 _HALVES = [bool(n & 3) + 2 * bool(n & 12) for n in range(16)]
-"""Which halves of a line its sectors lie in: DRAM gives 64 bytes at a time."""
+"""The halves of a line for each set of its sectors. DRAM transfers 64 bytes at a time."""
 
 
 class L2:
-    """One `every`-th of a chip's L2, which has the lines that hash to it."""
+    """One `every`-th of a chip's L2, which holds the lines that hash to it."""
 
     def __init__(self, chip: Chip, every: int, most: int):
-        """`most`: lines that may come, for an L2 of which no size is known."""
+        """`most`: the number of lines that the launch can touch, used if the chip gives no size of L2."""
 
         def places(kibibytes: int | None, each: int) -> int | None:
             return None if kibibytes is None else kibibytes * KIB // (each * every)
@@ -45,9 +45,9 @@ class L2:
         self.dirty: OrderedDict[int, None] = OrderedDict()
 
     def begin(self, touched: list[Touch]) -> None:
-        """As a launch that touched these leaves it, and what lies between two launches.
+        """Begin in the state that a launch with these touches leaves, after the work between two launches.
 
-        That drops all but `l2_kept_kibibytes` of the last lines and writes back what was written; None: nothing does.
+        That work evicts all but the last `l2_kept_kibibytes` and writes back dirty lines. With None, it does nothing.
         """
         left: dict[int, int] = {}
         used, unwritten = 0, 0
@@ -65,13 +65,13 @@ class L2:
             self.dirty = OrderedDict.fromkeys(line for line, state in self.there.items() if state & WRITTEN)
             return
         kept = [(line, state & ~WRITTEN) for line, state in list(left.items())[: self.kept]]
-        between = [(-1 - n, READ | 16) for n in range(len(left) - self.kept)]  # they came later, and go later
+        between = [(-1 - n, READ | 16) for n in range(len(left) - self.kept)]  # more recent, so evicted later
         self.there = OrderedDict([*reversed(kept), *between])
 
     def take(self, touched: list[Touch]) -> tuple[Numbers, Numbers, Numbers, int]:
-        """(halves read from DRAM, halves made dirty, halves written back) of each touch, and sectors asked for before.
+        """(Halves read from DRAM, halves made dirty, halves written back) of each touch, and the sectors that merge.
 
-        Raises nothing: what does not fit is dropped.
+        Lines that do not fit are evicted.
         """
         there, dirty, most = self.there, self.dirty, self.merged_requests
         read, dirtied, back = (np.zeros(len(touched), np.int64) for _ in range(3))

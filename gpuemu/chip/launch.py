@@ -1,7 +1,7 @@
-"""How long a whole launch takes: the timed SM among all the others, each of which asks for what it does.
+"""Estimates the time of a whole launch from one detailed SM, as if all other SMs made the same requests.
 
-The SM runs alone and with its share of L2 and DRAM; which of its data L2 has comes from `traffic`. CTAs beyond those
-that were run take as long as the later ones of them did; unequal ones are dealt out as places fall free.
+The SM runs alone, and then with its share of L2 and DRAM. `traffic` determines which of its data are in L2. CTAs that
+were not run take as long as the later ones that were. CTAs of unequal work are assigned as places become free.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace, WarpTrace
 
 GROUP_CYCLES = 500
-"""Lines that an SM loads first within so many cycles, about a latency, are all there or none of them."""
+"""Lines that an SM first loads within so many cycles, about one latency, are either all in L2 or all missing."""
 ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
     "the SM with the most CTAs", "the SMs' shares of L2 and DRAM", "DRAM", "L2", "atomics on one address",
     "dealing out CTAs",
@@ -40,21 +40,21 @@ ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
 
 
 LOOKS, CLOSE_CYCLES = 3, 40
-"""How often an SM runs to find how long its loads wait, and how close that is found."""
+"""Most runs of the SM to find how long its loads wait, and the tolerance of that wait in cycles."""
 LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
 MOSTLY = 0.6
-"""Of the time, the part from which on what DRAM or L2 takes alone says what limits a launch."""
+"""DRAM or L2 limits a launch if it alone takes at least this fraction of the time."""
 APART = 0.1
-"""CTAs that fill an SM end together if the first ends no earlier than by this part of what all take."""
+"""CTAs that fill an SM end together if the first ends at most this fraction of the time before the last."""
 SLOWER = 1.1
-"""How many times as long as alone an SM takes beside the others where it is they that limit the launch."""
+"""Shared resources limit a launch if the SM takes this factor longer next to the others than alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """CTAs of one SM as they ran: their numbers in the grid, and how many instructions each has.
+    """The run of some CTAs on one SM: their numbers in the grid, and the instructions of each.
 
-    `heaviest_cta`: of unequal ones the one that does most, alone.
+    `heaviest_cta`: if CTAs are unequal, a run of the longest one alone.
     """
 
     program: Program
@@ -65,17 +65,17 @@ class _Run:
 
     @property
     def spans(self) -> NDArray[np.float64]:
-        """How long each CTA lived."""
+        """Cycles from the start to the end of each CTA."""
         return (self.log.cta_end - self.log.cta_start).astype(float)
 
     @property
     def lived(self) -> float:
-        """From the first CTA's begin to the last one's end."""
+        """Cycles from the start of the first CTA to the end of the last."""
         return float(self.log.cta_end.max() - self.log.cta_start.min())
 
 
 def _run(trace: Trace, ctas: list[int], known: dict[int, int], arch: Architecture, engine: str) -> _Run:
-    """These CTAs on an SM alone."""
+    """Run these CTAs on an SM alone."""
     program = lower(select_ctas(trace, ctas), arch)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     return _Run(program, execute(program, arch, engine), numbers, np.array([known[n] for n in numbers], float))
@@ -84,7 +84,7 @@ def _run(trace: Trace, ctas: list[int], known: dict[int, int], arch: Architectur
 def estimate_launch(
     trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto"
 ) -> LaunchEstimate:
-    """The launch of `trace` on the architecture's chip; `program` and `log` are those of the SM alone."""
+    """Estimate the launch of `trace` on the architecture's chip. `program`, `log`: the run of the SM alone."""
     chip, ctas, sample = at_clock(arch.chips[arch.chip], program), trace.launch.ctas, trace.sample
     known, work = executed(trace), work_of(trace)
     chosen = _chosen(trace)
@@ -101,7 +101,7 @@ def estimate_launch(
     reference = _reference(run, each)
     number, pattern = numbers[reference], full[reference]
     if run.heaviest_cta is not None and reference < program.resident_ctas:
-        # Others of other work are elsewhere when it comes to what they load, too.
+        # CTAs of other work load other data, too.
         heaviest, number = run.heaviest_cta, run.heaviest_cta.numbers[0]
         events = select_ctas(trace, [number]).events
         pattern = with_copies(l2_requests(heaviest.program, heaviest.log)[0], heaviest.program, heaviest.log, 0, events)
@@ -156,18 +156,18 @@ def estimate_launch(
         SHARES: shared,
         DRAM: max(
             taken and taken + idle + solve_wait(chip, idle, taken, (-idle, taken), (0, taken + idle)),
-            _at(found.dram_bytes(chip), chip.dram_bytes_per_cycle, 0),  # nobody waits for lines that become dirty
+            _at(found.dram_bytes(chip), chip.dram_bytes_per_cycle, 0),  # no load waits for dirty lines
         ),
         L2: _at(found.asked_sectors * SECTOR_BYTES, chip.l2_read_bytes_per_cycle, arch.global_memory.l2.latency_cycles),
         ATOMICS: hot,
     }
     most = max(limits.values()) + dispatch * busy
     limits[DEALING] = dispatch * ctas
-    # CTAs that are dealt out no faster than L2 and DRAM serve them do not wait for one another.
+    # CTAs that start no faster than L2 and DRAM serve them do not wait for each other.
     last += max(0.0, beside_last - last) * max(0.0, 1 - limits[DEALING] / max(1.0, shared))
     limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
-    last *= float(work[-1] / work.max())  # a short one ends soon
-    # With all caches flushed, the address of the first access is looked up in DRAM.
+    last *= float(work[-1] / work.max())  # a short CTA ends early
+    # With all caches flushed, the first access waits for a page walk in DRAM.
     walk = (chip.page_walk_cycles or 0) if _cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
     elapsed = (chip.launch_cycles or 0) + walk + max(most, limits[DEALING] + last)
     return LaunchEstimate(
@@ -177,9 +177,10 @@ def estimate_launch(
 
 
 def _reference(run: _Run, each: list[L2Requests]) -> int:
-    """Of the CTAs that do most the one that asks L2 for about as much as they do in the mean, the last of several.
+    """The CTA whose requests represent all others.
 
-    Where unequal ones followed others on the SM, the one of these that does most.
+    Among the CTAs with the most instructions, its requests to L2 are closest to their average. Later CTAs win ties. If
+    CTAs are unequal and some followed others on the SM, it is the longest of these.
     """
     counts, resident = run.counts, run.program.resident_ctas
     if run.heaviest_cta is not None and counts[resident:].max(initial=0.0) > counts.max() / 2:
@@ -191,7 +192,7 @@ def _reference(run: _Run, each: list[L2Requests]) -> int:
 
 
 def _chosen(trace: Trace) -> list[int]:
-    """CTAs that are to run: the timed ones and those that follow; of unequal ones those of the SM with the most."""
+    """CTAs to run: the timed ones and their followers, or, if CTAs are unequal, those of the busiest SM."""
     timed = list(dict.fromkeys(warp.cta for warp in trace.warps))
     sample = trace.sample
     if sample is None:
@@ -200,7 +201,7 @@ def _chosen(trace: Trace) -> list[int]:
 
 
 def select_ctas(trace: Trace, ctas: list[int]) -> Trace:
-    """The trace of these CTAs, which were timed or are in its sample."""
+    """The trace of these CTAs, which are timed or in the sample."""
     sample = trace.sample
     if sample is None or ctas == list(dict.fromkeys(warp.cta for warp in trace.warps)):
         return trace
@@ -236,7 +237,7 @@ def select_ctas(trace: Trace, ctas: list[int]) -> Trace:
 
 
 def _limited_by(limits: dict[str, float], ctas: int, places: int, sms: int) -> str:
-    """The largest limit, called by what it comes from."""
+    """The name of the resource behind the largest limit."""
     most = max(limits, key=lambda name: limits[name])
     if most == SHARES and limits[SHARES] < SLOWER * limits[ALONE]:
         most = ALONE
@@ -256,12 +257,12 @@ def _cold(arch: Architecture) -> bool:
 
 
 def _at(amount: float, rate: float | None, latency: int | None) -> float:
-    """Cycles for an amount at a rate, behind the latency of the first."""
+    """Cycles to transfer an amount at a rate, after the latency of the first transfer."""
     return amount / rate + (latency or 0) if rate and amount else 0.0
 
 
 def _first(program: Program, each: list[L2Requests]) -> First:
-    """What the SM loads for the first time, CTA by CTA."""
+    """The first loads of each line by the SM, CTA by CTA."""
     accesses, ops = program.accesses, program.ops
     of_global = np.array([op.kind is Kind.GLOBAL and not op.is_local for op in ops])[program.path]
     asked = np.unique(program.access[of_global[program.request_issue]])
@@ -282,7 +283,7 @@ def _first(program: Program, each: list[L2Requests]) -> First:
 
 
 def _pace(run: _Run, besides: float) -> Pace:
-    """How fast an SM does CTAs of unequal work: what one alone takes, and what some take together."""
+    """The pace of an SM with CTAs of unequal work, from the run of one alone and of several together."""
     assert run.heaviest_cta is not None
     alone = float(run.heaviest_cta.counts[0]) / run.heaviest_cta.lived
     return pace_of(run.counts, run.lived + besides, run.program.resident_ctas, alone, besides)
@@ -295,10 +296,10 @@ def _dealt(run: _Run, work: NDArray[np.float64], sms: int, dispatch: float, besi
 def _end(
     run: _Run, work: NDArray[np.float64], sms: int, dispatch: float, besides: float, alone: _Run | None = None
 ) -> float:
-    """When the last CTA ends if all SMs run as this one.
+    """The end of the last CTA if all SMs run as this one.
 
-    `alone`: the same CTAs on an SM that shares nothing; those that are left when all SMs have had as many have at least
-    what they would take so, and else their part of what all share.
+    `alone`: a run of the same CTAs without other SMs. The CTAs left after the last full round of all SMs take at least
+    the time that they take alone, and otherwise their part of the shared resources.
     """
     ctas, log = len(work), run.log
     if run.heaviest_cta is not None:
@@ -312,7 +313,7 @@ def _end(
 
 
 def _until(run: _Run, wanted: int) -> float:
-    """When so many CTAs have ended on the SM."""
+    """The cycle in which the SM has completed `wanted` CTAs."""
     ran, resident, log = run.program.ctas, run.program.resident_ctas, run.log
     ends = np.sort(log.cta_end)
     if wanted <= ran:
@@ -329,8 +330,9 @@ def _until(run: _Run, wanted: int) -> float:
 
 
 def _each_in_turn(run: _Run, until: int) -> float:
-    """Cycles for each CTA where others take the places of those that end first, while the rest goes on: what all did
-    until the first place stayed free.
+    """Cycles per CTA if new CTAs take the places of those that end first, while the others continue.
+
+    Counts the work of all CTAs until the first place stays free.
     """
     program, issue = run.program, run.log.issue
     at = program.first_issue[program.first_warp]
@@ -338,8 +340,9 @@ def _each_in_turn(run: _Run, until: int) -> float:
 
 
 def _rounds(full: float, cycles: float, few: int, resident: int, wanted: int) -> float:
-    """When so many CTAs end of which `resident` take `full` cycles together, and a few more on the SM that they left
-    until `cycles`: those of a last round that is not full take between the two.
+    """The end of `wanted` CTAs if `resident` CTAs take `full` cycles together.
+
+    The run ended at `cycles`, after `few` more CTAs. A last round that is not full takes a time between the two.
     """
     before, last = (wanted - 1) // resident, (wanted - 1) % resident + 1
     alone = cycles - full

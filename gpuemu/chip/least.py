@@ -1,7 +1,7 @@
-"""The least that a launch takes, before anything is replayed: its start, and what its CTAs ask of one resource.
+"""A lower bound on the time of a launch, before anything is replayed: its start, and the busiest resource.
 
-Issue slots of an SM, its data stage, and what L2 gives to all SMs. Whatever hits L1 asks L2 for nothing here,
-and L2 gives as much as where SMs ask for the same: the estimate of a launch is above all of these.
+The resources are the issue slots of an SM, its data stage, and the rate of L2. Loads that can hit L1 do not count, and
+L2 has the rate that it reaches when SMs request the same data. The estimate of a launch is above all of these bounds.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
 
 SLACK = 0.9
-"""Of a bound, what counts: CTAs that were not run are extrapolated from those that were, which overlap."""
+"""The fraction of a bound that counts, because the times of CTAs that were not run are extrapolated."""
 
 
 class Least(NamedTuple):
-    """The least time of a launch, and the resource that takes it."""
+    """The lower bound of a launch, and the resource that determines it."""
 
     nanoseconds: float
     resource: str
 
 
 def least(trace: Trace, arch: Architecture, program: Program) -> Least:
-    """The least that the launch of `trace` takes; `program` is that of the CTAs that are timed."""
+    """The lower bound of the launch of `trace`. `program`: that of the timed CTAs."""
     chip, sms = at_clock(arch.chips[arch.chip], program), arch.chips[arch.chip].sms
     work = work_of(trace)
     timed = len(program.path)
-    times = float(work.sum()) / max(1, timed)  # how often the grid does what these CTAs do
+    times = float(work.sum()) / max(1, timed)  # instructions of the grid per instruction of these CTAs
     ports = arch.shared_memory.ports
     wide = ports.unified if ports.topology == "unified" else ports.read + ports.write
     held = int(program.accesses.data_stage_cycles[program.access].sum())
@@ -50,7 +50,7 @@ def least(trace: Trace, arch: Architecture, program: Program) -> Least:
 
 
 def _loaded(program: Program) -> int:
-    """Sectors of loads that L1 never has."""
+    """Sectors of loads that bypass L1."""
     op = program.path[program.request_issue]
     from_l2 = [
         o.kind is Kind.GLOBAL and (o.is_load or o.row is not None) and not (o.is_cached or o.is_local)

@@ -1,4 +1,4 @@
-"""Which CTAs of a grid execute and are recorded: those of one SM, those that follow on it, and some across the grid."""
+"""Chooses the CTAs that execute and are recorded: those of one SM, their followers, and some across the grid."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from gpuemu.trace.model import GridSample, Launch, Trace
 
 @dataclass(frozen=True)
 class SampledGrid:
-    """Times the CTAs of an SM that gets the most, and samples the others.
+    """Times the CTAs of one of the busiest SMs, and samples the others.
 
-    `seed`: draw that SM and the sampled CTAs by chance, so that a kernel cannot know which CTAs are timed.
+    `seed`: choose that SM and the sampled CTAs at random, so that a kernel cannot know which CTAs are timed.
     """
 
     seed: int | None = None
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
-        """The plan for a chip of so many SMs, on each of which so many CTAs live at once."""
+        """The plan for a chip with `sms` SMs, each with places for `resident` CTAs."""
         return SampledLaunch(launch, sms, resident, self.seed)
 
 
 @dataclass
 class SampledLaunch:
-    """The plan of one launch, and what it has found out: `timed` is all of it where these CTAs are the whole grid."""
+    """The plan of one launch, and its findings. `timed`: the CTAs that are timed, which can be the whole grid."""
 
     launch: Launch
     sms: int
@@ -65,16 +65,16 @@ class SampledLaunch:
         return self.launch.ctas > len(self.timed)
 
     def recorded_beside(self, timed_only: bool) -> Sequence[int]:
-        """Further CTAs to record while the launch executes, which none does if it executes the timed ones only."""
+        """CTAs to record besides the timed ones. None if the launch executes the timed ones only."""
         return self._beside(None, None) if self._is_part and not timed_only else []
 
     def _beside(self, each: int | None, left: NDArray[np.bool_] | None) -> list[int]:
-        """The CTAs that follow the timed ones, and some across the grid. `each`: warp instructions of a CTA."""
+        """The followers of the timed CTAs, and some CTAs across the grid. `each`: warp instructions of a CTA."""
         self._followers = followers(self.launch, self.timed, self.sms, each)
         return [*self._followers, *spread(self.launch, [*self.timed, *self._followers], each, left, self.seed)]
 
     def work_queues(self, timed_only: bool) -> Handouts | None:
-        """The words that hand out work, where not all CTAs execute."""
+        """The words that distribute work, if not all CTAs execute."""
         if self._is_part and timed_only:
             self._queues = Handouts(min(self.launch.ctas, self.resident * self.sms))
         return self._queues
@@ -82,7 +82,7 @@ class SampledLaunch:
     def explore(
         self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None], timed_only: bool
     ) -> None:
-        """Scout where the other CTAs load from; where only the timed ones have executed, execute some of the others."""
+        """Find where other CTAs load from. If only the timed CTAs have executed, execute some others."""
         if not self._is_part:
             return
         self._first, left = scout(environment)
@@ -90,7 +90,7 @@ class SampledLaunch:
         if timed_only and executed.timed.warps:
             try:
                 self._work = self._execute_more(environment, executed, run, left)
-            except (ExecutionError, UnsupportedError):  # what is known by then must do
+            except (ExecutionError, UnsupportedError):  # continue with the CTAs executed so far
                 self._heaviest = []
         recorded = [(of.warps, table(of.events)) for of in (executed.timed, executed.others)]
         self._copies = copied(environment, recorded, self._first)
@@ -99,9 +99,9 @@ class SampledLaunch:
         self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None],
         left: NDArray[np.bool_],
     ) -> NDArray[np.float64]:  # fmt: skip
-        """The instructions of each CTA of the grid, from those of CTAs that are executed here.
+        """The instructions of each CTA of the grid, from the CTAs that execute here.
 
-        `left`: the CTAs that leave at once. Raises ExecutionError and UnsupportedError.
+        `left`: the CTAs that exit at once. Raises ExecutionError and UnsupportedError.
         """
         launch, sms, timed = self.launch, self.sms, executed.timed
         run(self._beside(sum(len(warp.path) for warp in timed.warps) // len(self.timed), left))
@@ -120,7 +120,7 @@ class SampledLaunch:
         return work
 
     def sample(self, environment: Environment, others: Trace) -> GridSample | None:
-        """What is known of the grid beside the timed CTAs, None if these are all; `others`: a trace of further CTAs."""
+        """The findings about the other CTAs, or None if there are none. `others`: a trace of the sampled CTAs."""
         if not self._is_part:
             return None
         follow = tuple(self._followers)

@@ -1,4 +1,4 @@
-"""What one SM gets of what all of a chip share, when all ask for as much as it does."""
+"""The share of L2 and DRAM that one SM gets if all SMs make as many requests."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from gpuemu.engine.spec import Share
 from gpuemu.program.program import Program
 
 BURST_CYCLES = 300
-"""What an SM did not ask for in about the latency of L2 it has at once: then others asked for less."""
+"""An SM can use at once the share that it left unused for so many cycles, about the latency of L2."""
 _OF_MEMORY = (
     "l2_read_bytes_per_cycle", "l2_together_bytes_per_cycle", "l2_lines_per_cycle", "l2_write_bytes_per_cycle",
     "l2_store_lines_per_cycle", "dram_bytes_per_cycle", "atomics_per_cycle", "float_atomics_per_cycle",
 )  # fmt: skip
 CALM, BUSY = 0.5, 0.7
-"""Parts of the time for which DRAM or L2 work: up to the first SMs do not meet there, from the second on they do."""
+"""Utilizations of DRAM or L2: SMs do not delay each other up to the first, and fully do from the second on."""
 FULL = 12
-"""How steeply the wait for DRAM rises near its full rate: a power of the part of it that is asked for."""
+"""Exponent with which the wait for DRAM rises with its utilization, near the full rate."""
 MOST_OF_ALL = 2.5
-"""Standard deviations from the mean of some hundred SMs to the most of them."""
+"""Standard deviations from the average of about a hundred SMs to their maximum."""
 FEW = 0.01
-"""Of lines, a part that makes no difference."""
+"""Fractions of lines below this one make no difference."""
 
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """What an SM loads for the first time: its part of all sectors that it loads, and for each line of global memory
-    that it touches, in order, the group of those that it touches first at about the same time.
+    """First loads of an SM: their share of all sectors that it loads, and the group of each line that it touches.
+
+    An SM touches the lines of a group for the first time at about the same time.
     """
 
     share: float
     group: NDArray[np.int64]
 
     def absent(self, part: float) -> NDArray[np.bool_]:
-        """Lines of this part of the groups, spread out evenly."""
+        """The lines of this fraction of the groups, which are spread evenly."""
         return np.asarray(self.group * GOLDEN % 1.0 < part)
 
 
 def at_clock(chip: Chip, program: Program) -> Chip:
-    """The chip while SMs run this: L2 and DRAM keep their clocks, and give more in a cycle of slower SMs."""
+    """The chip at the clock of this program. L2 and DRAM keep their clocks, so their rates per SM cycle change."""
     used = [program.ops[number] for number in np.unique(program.path)]
     clock = chip.clock_mhz
     if chip.tensor_clock_mhz is not None and any(op.is_tensor or op.product_cycles for op in used):
@@ -62,11 +63,11 @@ def at_clock(chip: Chip, program: Program) -> Chip:
 
 
 def beside_others(arch: Architecture, chip: Chip, busy: int, one_wave: bool) -> Architecture:
-    """The architecture for the SM that ends last of so many busy ones.
+    """The architecture of the SM that ends last among `busy` SMs.
 
-    It lies farthest from its data where each SM runs its CTAs once (`one_wave`). Later CTAs go to the SMs that are
-    nearer and therefore earlier, so that the mean distance counts. The rate of DRAM and the wait for it include
-    refreshes; a refresh at a fixed cycle would make a step.
+    In a launch of one wave, that SM is the farthest from its data. In longer launches, near SMs get more CTAs, and the
+    average distance counts. The rate and the wait of DRAM include refreshes. A refresh at a fixed cycle would make a
+    step in the estimate.
     """
     far = round((chip.far_cycles or 0) * (busy - 1) / (busy + 1)) if one_wave else 0
     memory, l2 = arch.global_memory, arch.global_memory.l2
@@ -79,9 +80,9 @@ def beside_others(arch: Architecture, chip: Chip, busy: int, one_wave: bool) -> 
 
 
 def queueing_delay(chip: Chip, idle: int, part: float) -> int:
-    """Cycles that a load, which takes `idle` alone, waits where all take this part of DRAM's rate.
+    """Cycles that a load waits at this utilization of DRAM (`part`). `idle`: its latency alone.
 
-    They rise in proportion to it, and near the full rate up to what `dram_loaded_cycles` says.
+    The wait is proportional to the utilization. Near the full rate it rises up to `dram_loaded_cycles`.
     """
     if chip.dram_wait_cycles is None or chip.dram_loaded_cycles is None:
         return 0
@@ -90,14 +91,14 @@ def queueing_delay(chip: Chip, idle: int, part: float) -> int:
 
 
 def solve_wait(chip: Chip, idle: int, taken: float, first: tuple[int, float], last: tuple[int, float]) -> int:
-    """The wait for which a launch takes so long that its loads wait just that.
+    """The wait at which the launch takes so long that its loads wait exactly this time.
 
-    `first`, `last`: two waits, how long the launch took with them, and it goes straight between; `taken`: how long DRAM
-    takes at its full rate.
+    `first`, `last`: two waits with the duration of the launch for each, between which it is linear. `taken`: the time
+    of DRAM at its full rate.
     """
     each = max(0.0, (last[1] - first[1]) / (last[0] - first[0]))
     low, high = 0, queueing_delay(chip, idle, 1.0)
-    while low < high:  # the longer they wait, the longer it takes, and the less is asked for
+    while low < high:  # longer waits make the launch longer and the utilization lower
         wait = (low + high) // 2
         if queueing_delay(chip, idle, taken / max(1.0, taken, last[1] + each * (wait - last[0]))) <= wait:
             high = wait
@@ -107,33 +108,32 @@ def solve_wait(chip: Chip, idle: int, taken: float, first: tuple[int, float], la
 
 
 def burst(life: float, waves: float, busy: float) -> int:
-    """Cycles of its share that an SM may have saved up. `busy`: the part of the time that DRAM or L2 works.
+    """Cycles of unused share that an SM may use at once. `busy`: the utilization of DRAM or L2.
 
-    SMs begin together and come out of step over the waves. Where DRAM and L2 have time to spare, an SM then uses at
-    once what it did not ask for while a CTA lived.
+    SMs begin together and come out of step over the waves. If DRAM and L2 have idle time, an SM can then use the share
+    that it left unused during the life of a CTA.
     """
     spare = min(1.0, max(0.0, (BUSY - busy) / (BUSY - CALM)))
     return BURST_CYCLES + round(life * spare * min(1.0, max(0.0, waves - 1)))
 
 
 def share(chip: Chip, traffic: Traffic, sms: int, first: First, at_once: bool, saved: int = BURST_CYCLES) -> Share:
-    """What each of so many busy SMs gets; `first`: what an SM loads for the first time.
+    """The share of each of `sms` busy SMs. `first`: the first loads of an SM. `saved`: see `burst`.
 
-    `at_once`: all CTAs have places from the beginning. Then the SM that ends last is the one of which L2 lacks most.
-    `saved`: see `burst`.
+    `at_once`: all CTAs have places from the beginning. Then the SM with the most misses in L2 ends last.
     """
     loads, stores = traffic.loaded_sectors, traffic.stored_sectors
     asked = traffic.asked_sectors / loads if loads else 1.0
     missed = min(1.0, traffic.dram_read / SECTOR_BYTES / loads) if loads else 0.0
     written = min(2.0, traffic.dram_written / SECTOR_BYTES / stores) if stores else 0.0
-    # SMs that ask for the same wait for it together.
+    # SMs that request the same data wait for them together.
     waiting = min(1.0, missed / max(FEW, asked * first.share))
     waiting = waiting if waiting >= FEW and len(first.group) else 0.0
     if at_once and waiting:
         waiting = min(1.0, waiting + MOST_OF_ALL * math.sqrt(waiting * (1 - waiting) / len(np.unique(first.group))))
 
     def each(rate: float | None, amount: float = SECTOR_BYTES) -> float:
-        """Cycles for so much at an SM's part of a rate of all."""
+        """Cycles for an amount at the share that an SM has of a rate of the chip."""
         return amount * sms / rate if rate else 0.0
 
     dram = each(chip.dram_bytes_per_cycle)

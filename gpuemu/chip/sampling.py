@@ -1,4 +1,4 @@
-"""Which CTAs of a large grid execute beside those that are timed, to tell what the whole launch does."""
+"""Chooses the CTAs of a large grid that execute besides the timed ones, as a sample of the whole launch."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from gpuemu.chip.dispatch import company
 from gpuemu.trace.model import Launch, WarpTrace
 
 FURTHER_WAVES = 2
-"""Of the SM that is timed, the CTAs of so many waves more."""
+"""Waves of followers on the timed SM."""
 TURN = 52
-"""SMs by which the CTAs that follow on an SM lie apart: whole clusters of four, and no divisor of a chip's SMs."""
+"""Distance in SMs between the followers of one round and the next: whole clusters of four, and no divisor of a
+chip's SMs."""
 MOST_INSTRUCTIONS = 60_000
-"""Warp instructions of CTAs in further waves, at the most."""
+"""Most warp instructions of timed CTAs and followers."""
 PLACES = 8
-"""CTAs spread over the grid, as many as `SPREAD_INSTRUCTIONS` allow, and at least two."""
+"""Most CTAs that are spread over the grid. `SPREAD_INSTRUCTIONS` limits them, too, but at least two execute."""
 SPREAD_INSTRUCTIONS = 120_000
 FURTHER_INSTRUCTIONS = 400_000
-"""Warp instructions of further CTAs where those that were executed differ and nothing tells how."""
+"""Warp instructions of additional CTAs, if the executed ones differ without a known pattern."""
 COUNTED = 6_000_000
-"""Steps of warps that are counted, of CTAs spread over the grid."""
+"""Most steps of warps, of CTAs spread over the grid, that count instructions."""
 FEWEST_COUNTED, MOST_COUNTED = 512, 1 << 14
 MUCH = 0.75
-"""Of what the CTA with the most does, a part that is about as much."""
+"""A CTA with at least this fraction of the instructions of the longest one counts as long."""
 ALIKE = 0.9
-"""The correlation of what a warp does alone with what its CTA does from which on it tells that."""
+"""Least correlation of a warp's instructions with those of its CTA at which gpuemu infers the latter."""
 
 
 def followers(launch: Launch, timed: Sequence[int], sms: int, each: int | None) -> list[int]:
-    """CTAs that follow the `timed` ones on their SM; a CTA takes `each` warp instructions, None if that is not known.
+    """CTAs that follow the `timed` ones on their SM. `each`: warp instructions of a CTA, None if unknown.
 
-    Hardware deals out a later CTA to the SM whose place falls free, so the CTA that follows number n is not number
-    n + `sms`. These are `TURN` SMs farther from round to round.
+    Hardware assigns a later CTA to the first SM with a free place, so CTA n + `sms` does not follow CTA n. The chosen
+    followers are `TURN` SMs farther in each round.
     """
     rounds = range(len(timed), len(timed) * (1 + FURTHER_WAVES))
     if each is not None:
@@ -48,9 +49,9 @@ def followers(launch: Launch, timed: Sequence[int], sms: int, each: int | None) 
 def spread(
     launch: Launch, taken: Sequence[int], each: int | None, left: NDArray[np.bool_] | None, seed: int | None
 ) -> list[int]:
-    """CTAs spread over the grid, besides those that are `taken`, so that along each of its axes some differ.
+    """CTAs spread over the grid, besides those that are `taken`, so that some differ along each axis.
 
-    Where some CTAs leave at once (`left`), there is one of these and one that stays. `seed`: draw the places by chance.
+    If some CTAs exit at once (`left`), one of these and one other are chosen. `seed`: choose the CTAs at random.
     """
     places = _places(launch) if seed is None else _drawn(launch, seed)
     chosen = [cta for cta in places if cta not in {*taken}]
@@ -62,7 +63,7 @@ def spread(
 
 
 def _drawn(launch: Launch, seed: int) -> list[int]:
-    """CTAs drawn by chance, each once."""
+    """CTAs chosen at random, each once."""
     drawn = mixed(seed + 1 + np.arange(2 * PLACES)) % np.uint64(launch.ctas)
     return list(dict.fromkeys(drawn.tolist()))
 
@@ -80,10 +81,10 @@ def work_of_all(
     launch: Launch, warps: Sequence[WarpTrace], left: NDArray[np.bool_] | None,
     count: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], int]],
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Warp instructions of each CTA of the grid. `count`: of some CTAs those of one warp, as far as it goes alone.
+    """Warp instructions of each CTA of the grid. `count`: counts the instructions of one warp of each of some CTAs.
 
-    Where no order is found in those that were executed, a warp of each of many CTAs is counted, and the others do what
-    the next one of these does. None if such a warp does not tell how much its CTA does.
+    If the executed CTAs follow no pattern, one warp of each of many CTAs is counted, as far as it goes without others.
+    CTAs that are not counted take the value of the nearest one. None if the warp does not predict its CTA.
     """
     known: dict[int, int] = {}
     for warp in warps:
@@ -92,7 +93,7 @@ def work_of_all(
     if found is not None:
         return found
     most, steps = 0, COUNTED // FEWEST_COUNTED
-    while most < min(launch.ctas, COUNTED // steps):  # the fewer steps, the more
+    while most < min(launch.ctas, COUNTED // steps):  # fewer steps per warp allow more CTAs
         most = min(launch.ctas, COUNTED // steps)
         spread = np.linspace(0, launch.ctas - 1, most).astype(np.int64)
         looked = np.unique(np.concatenate([spread, np.array(list(known))]))
@@ -110,7 +111,7 @@ def work_of_all(
 
 
 def further(launch: Launch, warps: Sequence[WarpTrace]) -> list[int]:
-    """More CTAs to execute, evenly spread, where those that were executed differ and nothing tells how."""
+    """More CTAs to execute, evenly spread, if the executed ones differ without a known pattern."""
     taken = {warp.cta for warp in warps}
     each = sum(len(warp.path) for warp in warps) // len(taken)
     places = (np.arange(1, FURTHER_INSTRUCTIONS // max(1, each) + 1) * GOLDEN % 1.0 * launch.ctas).astype(int)
@@ -118,9 +119,7 @@ def further(launch: Launch, warps: Sequence[WarpTrace]) -> list[int]:
 
 
 def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, resident: int) -> list[int]:
-    """Where CTAs are unequal, some that live together on an SM: the first ones, which were executed, if these do about
-    the most.
-    """
+    """If CTAs are unequal, some that share an SM. The executed `first` CTAs are taken if they are among the longest."""
     if is_even(work):
         return []
     if work[[*first][:resident]].min() >= MUCH * work.max():

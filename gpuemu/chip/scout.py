@@ -1,10 +1,10 @@
-"""Where each CTA of a grid goes first: one warp of all of them at once, up to what makes CTAs wait or write.
+"""Where each CTA of a grid first accesses memory: one warp of each executes until it would wait or write.
 
-A warp of each CTA executes as though they were the warps of one: special registers tell each lane its own CTA. What
-comes of it are the addresses of each instruction's first access to global memory, CTA by CTA. A barrier, a store
-to global memory, an atomic and `MOST_STEPS` end it, and so does anything that goes wrong: then less is known. Code
-with tensor copies is followed past barriers, mbarriers and stores (which may make its tensor maps, and are taken back)
-until it waits; a copy tells where it would go.
+The warps of all CTAs execute at once, as though they were the warps of one CTA. Special registers give each lane its
+own CTA number. gpuemu records the first address of each instruction in each CTA. A barrier, a store to global memory,
+an atomic and `MOST_STEPS` end the execution, and so does any error, after which less is known. If the code has tensor
+copies, execution continues past barriers, mbarriers and stores, which can create tensor maps, until a warp waits for
+data. These stores are undone.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gpuemu.sass.semantics.bulk_tiles import told
 from gpuemu.trace.model import Instruction
 
 MOST_CTAS = 4096
-"""As many CTAs are scouted, from the first on."""
+"""Most CTAs that are scouted, from the first on."""
 MOST_LEAVING = 1 << 15
-"""As many CTAs are scouted where some leave at once: all up to this number, and `MOST_CTAS` of those that follow."""
+"""If some CTAs exit at once, all CTAs up to this number are scouted, and `MOST_CTAS` of the later ones."""
 MOST_STEPS = 600
 MOST_COUNTED_STEPS = 12_000
-"""Steps for which the instructions of warps are counted."""
+"""Most steps in which instructions of warps are counted."""
 MOST_LOCAL_BYTES = 1 << 26
 """The local memory of all lanes together."""
 _ENDS = (
@@ -46,11 +46,11 @@ Numbers = NDArray[np.int64]
 
 
 class _Enough(Exception):
-    """Scouting ends here."""
+    """Ends scouting."""
 
 
 class First(Recorder):
-    """Keeps the first address of each instruction in each CTA."""
+    """Records the first address of each instruction in each CTA."""
 
     def __init__(self, lanes: Lanes, code: tuple[Instruction, ...]):
         super().__init__(lanes, code)
@@ -60,7 +60,7 @@ class First(Recorder):
         self.found: dict[int, Numbers] = {}
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
-        """Note where each CTA goes that has not been here before."""
+        """Record the address of each CTA that accesses memory here for the first time."""
         assert self.executor is not None
         assert self.executor.polls.group is not None
         went = place if source is None else source
@@ -73,22 +73,22 @@ class First(Recorder):
         self.note(pc, ctas, addresses[first])
 
     def event(self, warp: int, **what: int) -> None:
-        """Note where a CTA copies from that has not been here before."""
+        """Record the source of a CTA that copies here for the first time."""
         assert self.executor is not None
         assert self.executor.polls.group is not None
         if "global" in what:
             self.note(self.executor.polls.group.pc, np.array([warp]), np.array([what["global"]]))
 
     def note(self, pc: int, ctas: NDArray[np.intp], addresses: Numbers) -> None:
-        """Note where these CTAs go, of which some may have been here before."""
+        """Record the addresses of these CTAs, except for those that were here before."""
         known = self.found.setdefault(pc, np.full(self.ctas, -1, np.int64))
         new = known[ctas] < 0
         known[ctas[new]] = addresses[new]
 
 
 def scout(environment: Environment) -> tuple[dict[int, Numbers], NDArray[np.bool_]]:
-    """Instruction → byte address of its first access, [CTAs scouted], -1 where a CTA did not come there; and which CTAs
-    of the grid leave at once. A CTA that was not scouted does as the nearest one does, or as that of another plane.
+    """Instruction → byte address of its first access, [CTAs scouted], -1 if the CTA did not execute it; and the CTAs of
+    the grid that exit at once. CTAs that were not scouted do as their neighbors.
     """
     ctas, (x, y, _) = environment.launch.ctas, environment.launch.grid
     first, left = _go(environment, np.arange(min(ctas, MOST_CTAS)))
@@ -107,10 +107,10 @@ def scout(environment: Environment) -> tuple[dict[int, Numbers], NDArray[np.bool
 
 
 def counted(environment: Environment, ctas: Numbers) -> tuple[Numbers, int]:
-    """Instructions of one warp of each of these CTAs until it ends, waits for others of its CTA, or asks for an atomic;
-    and how many steps that took.
+    """Instructions of one warp of each of these CTAs until it ends, waits for its CTA, or issues an atomic; and the
+    number of steps.
 
-    Which warp differs from CTA to CTA; what it stores is dropped.
+    The number of the warp differs from CTA to CTA. Its stores have no effect.
     """
     warps = -(-environment.launch.threads_per_cta // WARP)
     many = beside(environment, ctas, ctas * 7 % warps)
@@ -132,7 +132,7 @@ def _go(environment: Environment, ctas: Numbers) -> tuple[dict[int, Numbers], ND
 
 
 def beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environment:
-    """One warp of each CTA as though they were the warps of one, as many as have local memory."""
+    """An environment in which one warp of each CTA executes as a warp of one CTA, as far as local memory allows."""
     launch, memory = environment.launch, environment.memory
     uses_local = any(i.mnemonic in ("STL", "LDL") for i in environment.code)
     local_bytes = memory.local_bytes if uses_local else 16
@@ -149,7 +149,7 @@ def beside(environment: Environment, ctas: Numbers, warps: Numbers) -> Environme
 
 
 def let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: Numbers, budget: int) -> Cta:
-    """Execute as far as it goes; what it stored in global memory is taken back."""
+    """Execute as far as possible, and undo the stores to global memory."""
     buffers = many.memory.buffers
     before = [buffer.views[1].copy() for buffer in buffers] if isinstance(executor, Scouts) and executor.stores else []
     one = executor.begin(0, recorder, True, budget)
@@ -165,7 +165,7 @@ def let_go(executor: CtaExecutor, many: Environment, recorder: Recorder, ctas: N
 
 
 class _Counts(Recorder):
-    """Keeps how many instructions each warp has executed."""
+    """Counts the instructions of each warp."""
 
     def set_of(self, mask: Mask) -> int:
         """The number of a set of warps."""
@@ -184,7 +184,7 @@ class _Counts(Recorder):
 
 
 class _Counting(CtaExecutor):
-    """An executor in which whoever waits for others is done, and nobody stores to global memory."""
+    """An executor in which a warp ends where it would wait for others, and stores to global memory do nothing."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
@@ -216,7 +216,7 @@ class _Counting(CtaExecutor):
 
 
 class Scouts(CtaExecutor):
-    """An executor that ends where CTAs wait or write."""
+    """An executor that ends at the first instruction that waits or stores."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment)

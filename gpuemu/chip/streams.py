@@ -1,9 +1,9 @@
-"""What a CTA of a grid touches of global memory, and how that moves from CTA to CTA.
+"""The requests of a CTA to L2, and how their addresses move from CTA to CTA.
 
-One CTA that was timed is the pattern: its requests that go beyond L1, in their order. A *stream* is the requests of an
-instruction. Where other CTAs lie was looked at for instructions that load early (`GridSample.first`); those behind a
-barrier move as an early one into the same buffer does. A stream of which nothing is known moves as the CTAs that were
-executed tell: if all touch the same, it stays where it is, else each CTA has data of its own.
+One executed CTA is the pattern: its requests that miss L1, in their order. A *stream* is the requests of one
+instruction. For instructions that load early, gpuemu knows the addresses of other CTAs (`GridSample.first`). A later
+instruction moves as an early one that uses the same buffer. Otherwise the executed CTAs decide: if all of them touch
+the same data, the stream does not move, else each CTA has its own data.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from gpuemu.trace.model import Trace
 Numbers = NDArray[np.int64]
 SECTOR_BYTES = 32
 COUNTS = np.array([bin(n).count("1") for n in range(16)])
-"""How many bits are set."""
+"""The number of bits that are set."""
 _LOWEST = np.array([0] + [(n & -n).bit_length() - 1 for n in range(1, 16)])
 _GLOBAL = FIELDS.index("global")
 FAR = 16
-"""So many times as far from where they are would data lie that do not move with the CTAs."""
+"""A stream moves as an early one if that fits so many times better than no movement."""
 PRIVATE = 1 << 50
-"""Addresses from here on stand for data of which no more is known than that each CTA has its own."""
+"""Addresses from here on represent data that each CTA has for itself, at unknown addresses."""
 LOCAL, LOCAL_BYTES, MOST_WARPS = 1 << 48, 1 << 26, 64
-"""Addresses from `LOCAL` on stand for local memory, of which each place for a CTA on the chip has `LOCAL_BYTES`,
-and each of its warps an equal part."""
+"""Addresses from `LOCAL` on represent local memory. Each place for a CTA on the chip has `LOCAL_BYTES`, in equal parts
+for its warps."""
 NONE = -(1 << 60)
-"""In place of a move: the CTA does not come there."""
+"""Replaces a distance: the CTA does not execute this copy."""
 
 
 @dataclass(frozen=True, eq=False)
 class L2Requests:
-    """Lines of 128 bytes that a CTA touches beyond L1, in order, as columns: byte address of the line, a bit for each
-    sector, how many sectors are sent, cycle since the CTA began, whether it is written, whether it is asked for in
-    pieces, the stream, and how many copies of the stream came before.
+    """Requests of a CTA to L2 for lines of 128 bytes, in order, as columns: byte address of the line, a bit for each
+    sector, the number of sectors sent, cycle since the CTA began, whether it is a store, whether the line comes in
+    pieces, the stream, and the number of earlier copies of the stream.
 
-    A sector is sent more than once for words that atomics take in turn, and for the parts of it that a copy leaves in
-    more than one sector of shared memory. What a copy leaves in more than one line of it comes in pieces. `cycles` the
-    CTA lives.
+    A sector is sent more than once if atomics use its words in turn, or if a copy writes it to several sectors of
+    shared memory. A line comes in pieces if a copy writes it to several lines of shared memory. `cycles`: the life of
+    the CTA.
     """
 
     line: Numbers
@@ -62,24 +62,24 @@ class L2Requests:
     cycles: int
 
     def extent(self, stream: int) -> tuple[int, int]:
-        """The lowest byte of the stream, and that of its last line."""
+        """Addresses of the first byte and of the last line of the stream."""
         here = self.stream == stream
         return int((self.line[here] + SECTOR_BYTES * _LOWEST[self.sectors[here]]).min()), int(self.line[here].max())
 
     def only(self, kept: Numbers) -> L2Requests:
-        """Those of these numbers, in their order."""
+        """The requests with these numbers, in the order of the numbers."""
         return L2Requests(
             self.line[kept], self.sectors[kept], self.count[kept], self.time[kept], self.written[kept],
             self.in_pieces[kept], self.stream[kept], self.turn[kept], self.cycles,
         )  # fmt: skip
 
     def without(self, streams: list[int]) -> L2Requests:
-        """The same but for some streams."""
+        """All requests except those of some streams."""
         return self.only(np.flatnonzero(~np.isin(self.stream, streams))) if streams else self
 
 
 def l2_requests(program: Program, log: Log) -> list[L2Requests]:
-    """What each CTA of the program touches beyond L1."""
+    """The requests of each CTA of the program to L2."""
     of, op = program.accesses, program.path[program.request_issue]
     is_global = np.array([o.kind is Kind.GLOBAL for o in program.ops])
     stores = np.array([o.is_plain_global_store or (o.is_atomic and o.is_store) for o in program.ops])
@@ -117,14 +117,14 @@ def l2_requests(program: Program, log: Log) -> list[L2Requests]:
 
 
 def _local_memory(program: Program, requests: Numbers) -> Numbers:
-    """The first byte of the local memory of the warp that makes each request: every place for a CTA has its own."""
+    """The address of the local memory of the warp behind each request. Each place for a CTA has its own."""
     warp = np.searchsorted(program.first_request, requests, "right") - 1
     cta = np.searchsorted(program.first_warp, warp, "right") - 1
     return np.asarray(LOCAL + cta * LOCAL_BYTES + (warp - program.first_warp[cta]) * (LOCAL_BYTES // MOST_WARPS))
 
 
 def _away(sector: Numbers, request: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
-    """Which of the sectors of requests, in order of time, L1 does not have: so many, those that it met longest ago."""
+    """Which sectors of the requests, in order of time, miss L1: `wanted` of each request, the least recently used."""
     met = np.full(len(sector), -1)
     order = np.argsort(sector, kind="stable")
     again = sector[order[1:]] == sector[order[:-1]]
@@ -137,7 +137,7 @@ def _away(sector: Numbers, request: Numbers, wanted: Numbers) -> NDArray[np.bool
 
 
 def runs(first: Numbers, counts: Numbers) -> Numbers:
-    """first[0], first[0] + 1, ... so many, then those of first[1], and so on."""
+    """counts[0] numbers from first[0] on, then counts[1] numbers from first[1] on, and so on."""
     offsets = np.repeat(first - (np.cumsum(counts) - counts), counts)
     return np.asarray(offsets + np.arange(len(offsets)))
 
@@ -145,11 +145,11 @@ def runs(first: Numbers, counts: Numbers) -> Numbers:
 def address_deltas(
     trace: Trace, pattern: L2Requests, reference: int, others: list[tuple[int, L2Requests]], places: int
 ) -> dict[int, Numbers | None]:
-    """Stream → how far each CTA's data lie from those of the reference CTA, in bytes; None: each has its own.
+    """Stream → distance of each CTA's data from those of the reference CTA, in bytes. None: each CTA has its own data.
 
-    Of copies that are known one by one, [CTAs, copies], NONE where a CTA has no such one.
-    `reference` is the pattern's number in the grid; `others` are CTAs that were executed, too. The chip has `places`
-    for CTAs, each with local memory that one CTA after another uses.
+    If copies are known one by one, the shape is [CTAs, copies], with NONE for copies that a CTA does not execute.
+    `reference`: the number of the pattern in the grid. `others`: more CTAs of the same run. `places`: places for CTAs
+    on the chip, each with local memory that one CTA after another uses.
     """
     sample = trace.sample
     looked = {} if sample is None else {pc: _whole(at, trace.launch.grid) for pc, at in sample.first.items()}
@@ -173,7 +173,7 @@ def address_deltas(
         place = buffer(int(pattern.line[here][0]))
         near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
         touched = {cta: t.extent(stream) for cta, t in [(reference, pattern), *others] if (t.stream == stream).any()}
-        for cta, (first, last) in executed.get(stream, {}).items():  # the others lack what L1 had
+        for cta, (first, last) in executed.get(stream, {}).items():  # requests to L2 lack the sectors that hit L1
             touched[cta] = first, max(last, touched.get(cta, (first, last))[1])
         begins = {cta: first for cta, (first, _) in touched.items()}
         straight = _straight(begins, reference, trace.launch.grid)
@@ -186,15 +186,15 @@ def address_deltas(
         found[stream] = move
     copies = {} if sample is None or sample.copied is None else sample.copied
     told = {stream: at for stream, at in copies.items() if stream in found}
-    if any(found[stream] is None for stream in told):  # they follow no straight order
+    if any(found[stream] is None for stream in told):  # they are not linear in the CTA number
         found |= {stream: np.where(at < 0, NONE, at - at[reference]) for stream, at in told.items()}
-    if sample is not None and sample.hands_out:  # each takes what no other had, and all were executed as the first
+    if sample is not None and sample.hands_out:  # each CTA takes other work, and all were executed as the first
         return {stream: None if move is not None and not move.any() else move for stream, move in found.items()}
     return found
 
 
 def _executed(trace: Trace) -> dict[int, dict[int, tuple[int, int]]]:
-    """Instruction → CTA that was executed → the lowest byte of global memory and the last line that it touches."""
+    """Instruction → executed CTA → addresses of the first byte and of the last line that it touches."""
     found: dict[int, dict[int, tuple[int, int]]] = {}
     for of in (trace, *([trace.sample.others] if trace.sample else [])):
         for pc, cta, first, last in (*_accessed(of), *_copied(of)):
@@ -234,7 +234,7 @@ def _copied(of: Trace) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]) -> Numbers | None:
-    """How far all CTAs lie from the reference if those of which it is known lie straight along the axes of the grid."""
+    """The distance of each CTA from the reference, if the known ones are linear along the axes of the grid."""
 
     def place(ctas: Numbers) -> Numbers:
         axes = ctas % grid[0], ctas // grid[0] % grid[1], ctas // (grid[0] * grid[1])
@@ -255,9 +255,10 @@ def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]
 def _agreeing(
     near: list[Numbers], known: list[Numbers], touched: dict[int, tuple[int, int]], reference: int
 ) -> Numbers | None:
-    """The move that agrees with where executed CTAs begin: one into the same buffer about, any other to the line.
+    """The move that agrees with the first addresses of the executed CTAs.
 
-    `touched`: the lowest byte and the last line of each of these CTAs.
+    A move of a stream in the same buffer (`near`) must agree roughly, any other one to the line. `touched`: the first
+    byte and the last line of each executed CTA.
     """
     seen = [(cta, at // LINE_BYTES * LINE_BYTES) for cta, (at, _) in touched.items() if cta != reference]
     first, last = touched[reference]
@@ -271,14 +272,14 @@ def _agreeing(
     if best is not None and len({at for _, at in seen}) == 1 and abs(first - seen[0][1]) < extent:
         moved = [abs(first + int(best[cta]) - at) for cta, at in seen]
         if sum(moved) > 2 * len(seen) * abs(first - seen[0][1]):
-            return np.zeros(1, np.int64)  # all begin in one place, but for what L1 had
+            return np.zeros(1, np.int64)  # all CTAs begin at the same line
     if best is not None and 2 * disagree(best, extent) <= len(seen):
         return best
     if not seen:
         return None
     if all(at == first for _, at in seen):
         return np.zeros(1, np.int64)
-    # Those at edges begin elsewhere than most do.
+    # CTAs at the edges of the grid can begin at other places than most.
     usual = {
         k: float(np.median([abs(first + int(move[cta]) - at) for cta, at in seen])) for k, move in enumerate(known)
     }
@@ -287,15 +288,15 @@ def _agreeing(
     if nearest >= 0 and usual[nearest] < max(LINE_BYTES, stay / FAR):
         return known[nearest]
     if all(abs(at - first) < extent for _, at in seen):
-        return np.zeros(1, np.int64)  # they go about the same range, each by its data
+        return np.zeros(1, np.int64)  # all CTAs use the same range, in an order that depends on their data
     return None
 
 
 def _whole(at: Numbers, grid: tuple[int, int, int]) -> Numbers:
-    """Where all CTAs begin from where the first ones do, of which some may not be known (-1).
+    """The first addresses of all CTAs, from those of the first CTAs, some of which may be unknown (-1).
 
-    Where most lie straight along the axes of the grid, all that are not known do; else the known ones come again, and
-    where each of them has data of its own, behind these.
+    If most are linear along the axes of the grid, the unknown ones are, too. Otherwise the known addresses repeat. If
+    each known CTA has its own data, the repetitions follow those.
     """
     x, y, z = grid
     ctas, n = np.arange(x * y * z), len(at)

@@ -1,10 +1,8 @@
-"""What L2 is asked for, what it has and what comes from DRAM, over a whole launch.
+"""The traffic of a whole launch with L2 and DRAM.
 
-SMs of a GPC that ask for the same while the first waits for it ask once, up to `merged_requests` of them. They drift
-apart with each turn that they wait for L2. Lines that are asked for go through an L2 of the chip's capacity that drops
-what was used least recently, and writes back what was written, beyond `l2_dirty_kibibytes` the oldest first. Of all
-lines a part is looked at, chosen by a hash of their addresses: the same part of the capacity stands for the whole of
-it.
+The requests of all CTAs go through a model of L2 (`l2.py`) in their order in time. SMs drift apart with each turn in
+which they wait for L2, so that fewer of their requests merge. A hash of the addresses selects a part of all lines. The
+same part of the capacity then represents the whole L2.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ from gpuemu.chip.l2 import L2, LINE_BYTES
 from gpuemu.chip.streams import COUNTS, NONE, PRIVATE, SECTOR_BYTES, L2Requests, Numbers
 
 MOST_LINES = 24_000_000
-"""Lines that are touched by the CTAs that are looked at, at the most."""
+"""Most requests of the CTAs that the model looks at."""
 WANTED = 150_000
-"""Of those about so many go through the L2."""
+"""About so many of these requests go through the model of L2."""
 AT_ONCE = 1 << 21
 TURN_CYCLES = 270
-"""What a CTA touches within about a latency of L2 it asks for in one turn."""
+"""Requests of a CTA within so many cycles, about the latency of L2, form one turn."""
 OF_PLACES = 1 << 32
-"""From here on chance tells when places fall free, before that how CTAs drift."""
+"""Random numbers from this index on determine when places become free, earlier ones how CTAs drift."""
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -37,10 +35,10 @@ def traffic(
     pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArray[np.float64], starts: Numbers, chip: Chip,
     buffers: tuple[tuple[int, int], ...], cold: bool, resident: int,
 ) -> Traffic:  # fmt: skip
-    """What a launch asks of L2 and DRAM whose CTAs begin in the cycles `starts`, and do `weights` [2, CTAs] of the
-    pattern's loads and of its stores.
+    """The traffic of a launch whose CTAs begin in the cycles `starts`.
 
-    `cold`: no launch came before it. `resident`: the CTAs that an SM has at once.
+    `weights` [2, CTAs]: the fraction of the pattern's loads and stores that each CTA executes. `cold`: no launch came
+    before. `resident`: places for CTAs on an SM.
     """
     ctas, sms, gpcs = len(starts), chip.sms, chip.gpcs or 1
     known = min([len(m) for m in moves.values() if m is not None and len(m) > 1], default=ctas)
@@ -67,7 +65,7 @@ def traffic(
     read, dirtied, back, merged = l2.take(touched)
     half = len(read) // 2
     fewer = merged / max(1, int(COUNTS[sectors[joins]].sum()))
-    # Later CTAs do as the second half of those looked at, and what is more than the pattern as the pattern.
+    # Later CTAs behave as the second half of those looked at. Work beyond the pattern behaves as the pattern.
     more = float(weights.sum()) / max(1.0, float(np.minimum(1.0, weights[:, :looked]).sum()))
     block_bytes = LINE_BYTES // 2 * every
 
@@ -79,7 +77,7 @@ def traffic(
 
 
 def _often(pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How often all CTAs do what the pattern does, touch by touch."""
+    """How often all CTAs together execute each request of the pattern."""
     times = np.asarray(weights.sum(axis=1)[pattern.written.astype(int)])
     for stream, move in moves.items():
         if move is not None and move.ndim > 1:
@@ -89,9 +87,10 @@ def _often(pattern: L2Requests, moves: dict[int, Numbers | None], weights: NDArr
 
 
 def _sm(ends: NDArray[np.float64], sms: int, resident: int, drift: float) -> Numbers:
-    """The SM of each CTA. The first ones are dealt out GPC by GPC; later ones take the place that falls free next.
+    """The SM of each CTA. The first CTAs fill GPC after GPC, later ones take the next free place.
 
-    Those of a TPC's two SMs fall free together, of different TPCs a little apart even where all CTAs do the same.
+    Places on the two SMs of a TPC become free together. Those of different TPCs become free at slightly different
+    times, even if all CTAs do the same work.
     """
     sm = np.arange(len(ends)) % sms
     noise = np.repeat(drift * bell(np.arange(len(ends) // 2 + 1) + OF_PLACES), 2)[: len(ends)]
@@ -108,9 +107,9 @@ def _sampled(
     pattern: L2Requests, moves: dict[int, Numbers | None], looked: int, weights: NDArray[np.float64], starts: Numbers,
     drift: float, every: int, buffers: tuple[tuple[int, int], ...],
 ) -> tuple[Numbers, Numbers, NDArray[np.float64], Numbers, Numbers]:  # fmt: skip
-    """Line address, sectors, cycle, which of the pattern it is, and the CTA, of those that are looked at.
+    """Line address, sectors, cycle, index in the pattern, and CTA of the selected requests.
 
-    A CTA drifts from where it would be by `drift` cycles for the root of the turns that its SM has waited for L2.
+    A CTA drifts by `drift` cycles times the square root of the number of turns in which its SM has waited for L2.
     """
     parts: list[tuple[Numbers, Numbers, NDArray[np.float64], Numbers, Numbers]] = []
     turn = np.cumsum(np.diff(pattern.time // TURN_CYCLES, prepend=-1) > 0)

@@ -1,7 +1,7 @@
-"""Words that hand out work: a CTA adds 1 to one again and again, and does what the number that it finds names.
+"""Words that distribute work: a CTA repeatedly adds 1 to such a word, and the old value selects its next item.
 
-Where only some of a launch's CTAs execute, they would take the work of all. So whoever comes back to such a word finds
-that all others on the chip have been there too, and each CTA begins where its turn would have been.
+If only some CTAs of a launch execute, they would take the work of all. So a CTA that returns to such a word finds that
+all other CTAs on the chip have taken an item, too. Each CTA begins with the item of its own turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Word:
 
 
 class Handouts:
-    """The words of a launch of which only some CTAs execute; `live` of them are on the chip at once."""
+    """The words of a launch with `live` CTAs on the chip at once, only some of which execute."""
 
     def __init__(self, live: int):
         self._live = live
@@ -25,11 +25,11 @@ class Handouts:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether some word distributes work."""
         return any(word.hands_out for word in self._words.values())
 
     def take(self, address: int, cta: int, found: int) -> tuple[int, int]:
-        """(what a CTA finds that adds 1 to the word, by how much others have it grow besides)."""
+        """(The value that a CTA finds when it adds 1 to the word, the amount that other CTAs add besides)."""
         word = self._words.setdefault(address, _Word(found))
         if cta in word.takers:
             word.hands_out = True
