@@ -41,10 +41,11 @@ def test_of_a_request_l1_lacks_what_it_met_longest_ago():
 
 
 def test_a_stream_that_all_begin_in_one_place_stays_there_though_an_earlier_one_moves():
-    """The reference found its first line in L1."""
-    lines, seen = np.arange(1, 9) * 128, [(1, 0), (3, 0)]
-    assert _agreeing([np.arange(4) * 128], [], lines, seen).tolist() == [0]
-    assert _agreeing([np.arange(4) * 128], [], lines, [(1, 256), (3, 512)]).tolist() == [0, 128, 256, 384]
+    """The requests of the reference lack its first line, which hit L1."""
+    touched = {0: (128, 1024), 1: (0, 896), 3: (0, 896)}
+    assert _agreeing([np.arange(4) * 128], [], touched, 0).tolist() == [0]
+    touched = {0: (128, 1024), 1: (256, 1152), 3: (512, 1408)}
+    assert _agreeing([np.arange(4) * 128], [], touched, 0).tolist() == [0, 128, 256, 384]
 
 
 def test_later_ctas_take_the_places_that_fall_free_two_by_two():
