@@ -62,6 +62,6 @@ def _attributes(arch: Architecture) -> dict[int, int]:
     }  # fmt: skip
     alignments = {14: 512, 30: 512, 51: 32}
     # Two copy engines (40). One device that is not integrated, with the first bus number after the bridge (33).
-    there = dict.fromkeys((15, 19, 31, 41, 78, 79, 80, 83, 88, 89, 90, 91, 95, 99, 115), 1) | {40: 2, 33: 1}
+    there = dict.fromkeys((15, 19, 31, 41, 78, 79, 80, 83, 88, 89, 90, 91, 95, 99, 102, 115), 1) | {40: 2, 33: 1}
     there |= {120: int(major >= 9)}
     return limits | alignments | there
