@@ -6,18 +6,16 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 from gpuemu.arch.derived import DERIVED, is_derived
 from gpuemu.arch.model import Architecture
 from gpuemu.arch.schema import Leaf, node_at, tree
 from gpuemu.arch.values import Provenance, quoted, yaml_value
+from gpuemu.base.table import Column, Line, Style, Table, words
 
-Style = Literal["plain", "strong", "faint"]
-Line = tuple[Style, str]
 WIDTH = 100
-_COLUMNS = (("name", 35), ("value", 20), ("unit", 12), ("status", 9), ("sure", 4), ("source", 15))
+_NARROW = 90
 
 
 def unit(path: tuple[str, ...]) -> str:
@@ -29,12 +27,12 @@ def unit(path: tuple[str, ...]) -> str:
 def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
     """Yield the table of all values, with notes at most `columns` wide and a style for each line.
 
-        name                                value                unit         status    sure source
+        name                value  unit   status    confidence  source
         shared_memory
-          banks                             32                   banks        measured  A    H200
+          banks             32     banks  measured  A           H200
               2,435 of 2,435 counted patterns agree
 
-    "sure" is the confidence, A to D; the line below a value is its note.
+    The confidence goes from A to D. The line below a value is its note.
     """
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
     counts = Counter(sorted((p.file for p in arch.provenance.values()), key=DERIVED.__eq__))  # derived values last
@@ -42,19 +40,17 @@ def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
     for line in textwrap.wrap("from " + files, columns, subsequent_indent="     "):
         yield "plain", line
     yield "plain", ""
-    yield "strong", _row([name for name, _ in _COLUMNS])[0]
-    section: tuple[str, ...] = ()
+    narrow = columns < _NARROW
+    heads = [
+        words("name", spills=True), words("value"), words("unit", leaves=narrow), words("status"),
+        words("confidence", leaves=2 * narrow), words("source", leaves=3 * narrow),
+    ]  # fmt: skip
+    rows = []
     for path, value in arch.paths().items():
-        if path[:-1] != section:
-            section = path[:-1]
-            yield "strong", ".".join(section)
         where = arch.provenance[".".join(path)]
-        indent = "  " if section else ""
-        cells = [indent + path[-1], _value(value), unit(path), where.status, where.confidence, where.source]
-        for line in _row(cells):
-            yield "plain", line
-        for line in textwrap.wrap(where.note, columns - 6):
-            yield "faint", "      " + line
+        cells = (_value(value), unit(path), where.status, where.confidence, where.source)
+        rows.append((path, cells, [where.note] if where.note else []))
+    yield from _by_section(heads, rows).lines(columns)
     if arch.sources:
         yield "plain", ""
         yield "strong", "sources"
@@ -131,16 +127,24 @@ def _value(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def _row(cells: Sequence[str]) -> list[str]:
-    """Return the cells in their columns, on as many lines as the longest cell needs."""
-    wrapped = [textwrap.wrap(c, width) or [""] for c, (_, width) in zip(cells, _COLUMNS, strict=True)]
-    if cells[0].startswith(" "):  # textwrap drops the indentation
-        wrapped[0] = [cells[0]]
-    widths = [width for _, width in _COLUMNS]
-    return [
-        " ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in zip_longest(*wrapped, fillvalue="")
-    ]
+def _by_section(
+    heads: Sequence[Column], rows: Sequence[tuple[tuple[str, ...], Sequence[str], Sequence[str]]]
+) -> Table:  # fmt: skip
+    """A table of values by their path, with a row for the name of each section; a row is path, cells and notes."""
+    cells: list[Sequence[str]] = []
+    styles: list[Style] = []
+    below: list[Sequence[str]] = []
+    section: tuple[str, ...] = ()
+    for path, others, notes in rows:
+        if path[:-1] != section:
+            section = path[:-1]
+            cells.append((".".join(section), *[""] * len(others)))
+            styles.append("strong")
+            below.append(())
+        cells.append(("  " * bool(section) + path[-1], *others))
+        styles.append("plain")
+        below.append(notes)
+    return Table(heads, cells, styles, below=below)
 
 
 def _yaml_entry(value: Any, where: Provenance) -> str:
@@ -155,7 +159,6 @@ def _yaml_entry(value: Any, where: Provenance) -> str:
 
 
 DIFFERENCE_WIDTH = 80
-_NAME_WIDTH, _VALUE_WIDTH = 38, 20
 
 
 def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], str | None, str | None]]:
@@ -172,32 +175,27 @@ def differing(a: Architecture, b: Architecture) -> list[tuple[tuple[str, ...], s
 def difference(
     a: Architecture, b: Architecture, notes: bool = False, columns: int = DIFFERENCE_WIDTH
 ) -> Iterator[tuple[Style, str]]:
-    """Yield the values in which two architectures differ, at most `columns` wide; `notes` adds their origins.
+    """The values in which two architectures differ, at most `columns` wide; `notes`: where each value comes from.
 
-    shared_memory max_bytes_per_cta                    101376               232448
+                         sm_89   sm_90
+    shared_memory
+      max_bytes_per_cta  101376  232448
     """
     found = differing(a, b)
     same = len(set(a.paths()) & set(b.paths())) - sum(x is not None and y is not None for _, x, y in found)
-    room = min(_VALUE_WIDTH, (columns - _NAME_WIDTH - 2) // 2)
-    yield "strong", f"{'':{_NAME_WIDTH}} {a.name[:room]:{room}} {b.name[:room]}"
-    section: tuple[str, ...] = ()
+    rows = []
     for path, mine, other in found:
-        if path[:-1] != section:
-            section = path[:-1]
-            yield "strong", ".".join(section)
-        cells = (f"  {path[-1]}", "-" if mine is None else mine, "-" if other is None else other)
-        widths = _NAME_WIDTH, room, room
-        wrapped = [textwrap.wrap(c, w, subsequent_indent="  ") or [""] for c, w in zip(cells, widths, strict=True)]
-        wrapped[0] = [cells[0]]
-        for line in zip_longest(*wrapped, fillvalue=""):
-            yield "plain", " ".join(f"{c:{w}}" for c, w in zip(line, widths, strict=True)).rstrip()
-        for arch in (a, b) if notes else ():
-            where = arch.provenance.get(".".join(path))
-            told = "" if where is None else "; ".join(filter(None, (where.status, where.source, where.note)))
-            for text in textwrap.wrap(f"{arch.name}: {told}", columns - 6) if told else ():
-                yield "faint", "      " + text
+        told = [_origin(arch, ".".join(path)) for arch in (a, b)] if notes else []
+        rows.append((path, ["-" if value is None else value for value in (mine, other)], list(filter(None, told))))
+    yield from _by_section([words("", spills=True), words(a.name), words(b.name)], rows).lines(columns)
     yield "plain", ""
     yield "plain", f"{_values(len(found))} differ, {same} are the same"
+
+
+def _origin(arch: Architecture, name: str) -> str:
+    """Where an architecture's value comes from, "" where it does not have it."""
+    where = arch.provenance.get(name)
+    return "" if where is None else f"{arch.name}: " + "; ".join(filter(None, (where.status, where.source, where.note)))
 
 
 def difference_json(a: Architecture, b: Architecture) -> str:

@@ -36,6 +36,7 @@ _COMFORTABLE, _LONG_WORD, _LEAST_WORDS = 36, 28, 10
 """Widths of a column of words. Other columns are left out until it has 36. As a last resort, words of up to 28 letters
 are broken until it has only 10.
 """
+_BELOW = " " * 6
 _MARKUP = "\\|<*_`["
 
 
@@ -96,12 +97,16 @@ def number(head: str, form: str = "", name: str = "", **options: Any) -> Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns. `styles` has one style for each row; the title is above the table."""
+    """Rows of cells under columns. `styles` has one for each row; the title is above the table.
+
+    `below` has the notes of each row, which text shows faintly below it.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     styles: Sequence[Style] = ()
     title: str = ""
+    below: Sequence[Sequence[str]] = ()
 
     @staticmethod
     def of(records: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> Table:
@@ -127,8 +132,13 @@ class Table:
             yield from (("strong", before + line) for line in _row([each.head() for each in shown], shown, top=False))
         for at in range(len(texts)):
             style = self.styles[at] if self.styles else "plain"
-            yield from ((style, before + line) for each in shown for line in each.spilled(at))
-            yield from ((style, before + line) for line in _row([each.cell(at) for each in shown], shown, top=True))
+            spilled = [line for each in shown for line in each.spilled(at)]
+            cells = [each.cell(at) for each in shown]
+            yield from ((style, before + line) for line in spilled)
+            if not spilled or any(map(any, cells)):
+                yield from ((style, before + line) for line in _row(cells, shown, top=True))
+            for note in self.below[at] if self.below else ():
+                yield from (("faint", f"{before}{_BELOW}{line}") for line in wrap(note, width - indent - len(_BELOW)))
 
     def text(self, width: int) -> str:
         """Return the lines without their styles."""

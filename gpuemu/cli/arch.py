@@ -7,7 +7,7 @@ import click
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.cli.help import Command, Group
 from gpuemu.cli.pages import columns_of, styled
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 WIDTH = 99
 """Columns of a list elsewhere than on a terminal."""
@@ -61,14 +61,7 @@ def list_() -> None:
 @click.option(
     "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value. Repeat the option for more."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "yaml", "json"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "yaml", "json")
 @output_option
 def show(name: str, settings: tuple[str, ...], form: str, output: str | None) -> None:
     """Show every value of an architecture with unit, status, confidence, source and note.
@@ -136,14 +129,7 @@ def check(files: tuple[str, ...]) -> None:
     "--set-b", "settings_b", metavar="NAME=VALUE", multiple=True, help="Change a value of the second architecture only."
 )
 @click.option("--notes", is_flag=True, help="Show where the values come from as well.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json")
 @output_option
 def diff(
     a: str, b: str, settings: tuple[str, ...], settings_b: tuple[str, ...], notes: bool, form: str, output: str | None

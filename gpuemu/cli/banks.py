@@ -14,7 +14,7 @@ from gpuemu.base.reading import read_whole
 from gpuemu.cli.help import Command
 from gpuemu.cli.pages import columns_of
 from gpuemu.cli.terminal import styled
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 COMMAND = "gpuemu banks"
 
@@ -47,14 +47,7 @@ COMMAND = "gpuemu banks"
 )
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
 @click.option("--wide", is_flag=True, help="Draw each bank, also where every lane takes several.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "svg"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "svg")
 @output_option
 def banks(
     op: str,

@@ -18,7 +18,7 @@ from gpuemu.cli.loading import saved_trace
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.results import print_to_stderr
 from gpuemu.cli.run import FAILED
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
@@ -50,14 +50,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 )
 @click.option("--arch", "arch_name", metavar="NAME|FILE", help="Compile a .cu for this hardware [default: sm_89].")
 @click.option("--all", "everything", is_flag=True, help="Show every finding, including those of the same lines.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "sarif"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "sarif")
 @output_option
 @checked_options
 def check(

@@ -13,7 +13,7 @@ from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, machine_code, replay_options, subject_options, tell, tell_notes
 from gpuemu.cli.loading import run_trace
 from gpuemu.cli.run import FAILED
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 if TYPE_CHECKING:
     from gpuemu.studies.compare.profile import Profile
@@ -47,14 +47,7 @@ _DYNAMIC = "launch__shared_mem_per_block_dynamic"
     help="Exit with 1 if a figure differs by more than this.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show equal figures and those that gpuemu does not model.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "csv")
 @output_option
 @replay_options
 def compare(

@@ -12,7 +12,7 @@ from gpuemu.cli.help import Command
 from gpuemu.cli.run import FAILED
 from gpuemu.cli.saved import result_data
 from gpuemu.cli.terminal import style
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 
 @click.command(
@@ -40,14 +40,7 @@ from gpuemu.cli.writing import output_option, write_out
     help="Change a value for the run of B only.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show equal numbers as well.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "github")
 @output_option
 @click.option(
     "--allow",

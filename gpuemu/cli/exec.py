@@ -9,6 +9,7 @@ import click
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.help import Command
 from gpuemu.cli.program_run import FORMS, ProgramOptions, run_on
+from gpuemu.cli.writing import format_option
 
 _ARCH = "sm_90"
 
@@ -36,9 +37,7 @@ _ARCH = "sm_90"
 @click.option("--error-exitcode", metavar="N", type=click.IntRange(1, 255), help="Exit with N if --check finds errors.")
 @click.option("--why", "asked", metavar="KERNEL", help="Show the causes of `gpuemu why` for this kernel.")
 @click.option("--save-trace", "folder", metavar="FOLDER", help="Save a trace of each launch that is timed.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="Choose the output format."
-)
+@format_option(*FORMS)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of the terminal.")
 @click.argument("command", metavar="-- PROGRAM [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec(

@@ -20,16 +20,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpuemu.base.array_files import read_array
 from gpuemu.base.errors import GpuemuError
-
-if TYPE_CHECKING:
-    from gpuemu.sass.image.nv_info import Parameter
-    from gpuemu.sass.image.parameter_types import ParameterType
 
 _SIZES = {"u": (1, 2, 4, 8), "i": (1, 2, 4, 8), "f": (2, 4, 8)}
 NUMPY_TYPES = {f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind, sizes in _SIZES.items() for size in sizes}
@@ -39,7 +35,6 @@ MOST_BYTES = 1 << 32
 """Bytes of all buffers of a launch."""
 MOST_DIGITS = 40
 _BLOCK = 1 << 20
-DEFAULT_BUFFER_BYTES = 1 << 20
 _WHOLE = re.compile(r"[-+]?(0x[0-9a-fA-F]+|0+|[1-9][0-9]*)")
 _TYPED = re.compile(r"([a-z]+[0-9]+(?:m[0-9])?)(?:x([234]))?:(.*)", re.DOTALL)
 _MOST_PADDING = 1 << 12
@@ -196,20 +191,6 @@ def _from_json(path: str) -> tuple[Any, ...]:
     if not isinstance(content, list | dict) or not content:
         raise GpuemuError.one(path, None, "", f"{content!r}"[:60], right)
     return _fields(content.values() if isinstance(content, dict) else content, path, 0)
-
-
-def default_arguments(
-    parameters: Sequence[Parameter], types: Sequence[ParameterType], kernel: str, described: str
-) -> list[Any]:
-    """Arguments for a kernel called without any: a buffer of zeros for each parameter that can be a pointer.
-
-    Raises GpuemuError if another parameter needs a value; `described` has the sizes and types for it.
-    """
-    if not all(p.size == 8 and type_.may_be_a_pointer for p, type_ in zip(parameters, types, strict=True)):
-        right = f"expected --arg for each of its parameters, of {described} bytes: such as "
-        right += "--arg random:f32:4096 for a pointer, --arg 64 for a number"
-        raise _refused(f"no argument for {kernel}", right)
-    return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in parameters]
 
 
 def _buffer(fill: str, rest: str, text: str) -> Any:

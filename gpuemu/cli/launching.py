@@ -270,17 +270,14 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
     """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
-    from gpuemu.cli.kernel_arguments import default_arguments, parse_arguments
-    from gpuemu.sass.machine.arguments import parameter_sizes
+    from gpuemu.cli.kernel_arguments import parse_arguments
+    from gpuemu.sass.machine.arguments import NO_ARGUMENTS, default_arguments
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:
         return parse_arguments(options.args)
-    function = decode_function(cubin, options.kernel)
-    described = parameter_sizes(function)
-    arguments = default_arguments(function.parameters, function.parameter_types, function.source_name, described)
-    if arguments:
-        click.echo("no --arg: each pointer gets a buffer of 1 MiB of zeros", err=True)
+    arguments = default_arguments(decode_function(cubin, options.kernel))
+    tell(NO_ARGUMENTS if arguments else "")
     return arguments
 
 

@@ -7,7 +7,7 @@ import json
 import click
 
 from gpuemu.cli.help import Command
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 
 @click.command(
@@ -40,14 +40,7 @@ from gpuemu.cli.writing import output_option, write_out
     "--arch", "arch_name", metavar="NAME|FILE", default="sm_89", show_default=True, help="Choose the hardware."
 )
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Change a value of the hardware.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "svg"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "svg")
 @output_option
 def layout(
     name: str,

@@ -124,6 +124,8 @@ def rank(
     path, kernel, grid, block, dynamic_shared_bytes, args and name (docs/howto/rank.md).
     """
     from gpuemu.arch import parse_overrides
+    from gpuemu.cli.launching import tell
+    from gpuemu.sass.machine.arguments import NO_ARGUMENTS
     from gpuemu.studies.rank.api import hardware, rank_space
     from gpuemu.studies.sweeps.api import check_places
     from gpuemu.studies.sweeps.study import parse_vary
@@ -140,6 +142,7 @@ def rank(
     with ProgressBar("estimating", runs=1) as bar:
         ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted)
     _report_chips_without_rows(ranking, form, rows)
+    tell(NO_ARGUMENTS if any(NO_ARGUMENTS in row.figures["notes"] for row in ranking.rows) else "")
     text = _rendered(ranking, form, rows, output is not None)
     write_out(text, output, form)
     if expected is not None and not _holds(ranking, expected):
@@ -201,6 +204,7 @@ def _from_json(path: str) -> list[Any]:
             **one,
             "args": [argument(text) for text in one.get("args", [])],
             "path": str(folder / str(one.get("path", ""))),
+            "zero_buffers": True,
         }
         for one in listed
     ]
@@ -239,6 +243,7 @@ def _varied(
                 (*launch.for_the_compiler, *(f"-D{name}={value}" for name, value in values.items())),
                 values,
                 "" if values else file,
+                zero_buffers=True,
             )
         )
     return found

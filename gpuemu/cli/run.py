@@ -20,7 +20,7 @@ from gpuemu.cli.pages import FORMS, PAGES, Wanted, beside, rendered
 from gpuemu.cli.progress import ProgressBar
 from gpuemu.cli.saved import result_data
 from gpuemu.cli.source_program import is_program, run_source
-from gpuemu.cli.writing import output_option, refuse_terminal, write_out
+from gpuemu.cli.writing import format_option, output_option, refuse_terminal, write_out
 
 if TYPE_CHECKING:
     from gpuemu.views.result import Result
@@ -109,9 +109,7 @@ class Limits:
     "--from", "start", type=click.IntRange(0), help="Start the timeline at this cycle [default: the warp's first]."
 )
 @click.option("--cycles", type=click.IntRange(1), help="Show this many cycles [default: those of 64 instructions].")
-@click.option(
-    "--format", "form", type=click.Choice(FORMS), default="text", show_default=True, help="Choose the output format."
-)
+@format_option(*FORMS)
 @click.option(
     "--sources",
     type=click.Path(exists=True, path_type=Path),

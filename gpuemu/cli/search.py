@@ -10,7 +10,7 @@ import click
 from gpuemu.cli.help import Command
 from gpuemu.cli.pages import columns_of
 from gpuemu.cli.terminal import styled
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 
 @click.command(
@@ -57,14 +57,7 @@ from gpuemu.cli.writing import output_option, write_out
 @click.option(
     "--top", type=click.IntRange(1), default=10, show_default=True, help="Show this many rows of the ranking."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "svg"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "svg")
 @output_option
 def search(
     tile: str, accesses: tuple[str, ...], threads: int | None, arch_name: str, settings: tuple[str, ...],

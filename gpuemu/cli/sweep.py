@@ -11,7 +11,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.effects import form_of
 from gpuemu.cli.help import Command
 from gpuemu.cli.interrupts import INTERRUPTED
-from gpuemu.cli.pages import styled
+from gpuemu.cli.pages import columns_of, styled
 from gpuemu.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -160,10 +160,11 @@ def _interrupted(kept: int, total: int, store: str | None) -> str:
 def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str | None, everything: bool) -> None:
     from gpuemu.base.whole_files import write_whole
     from gpuemu.studies.sweeps.files import WRITERS
-    from gpuemu.studies.sweeps.table import lines
+    from gpuemu.studies.sweeps.table import WIDTH, lines
 
     if form == "text":
-        text = styled(lines(found, varied, everything or output is not None), output is None)
+        to_a_file = output is not None
+        text = styled(lines(found, varied, everything or to_a_file, columns_of(WIDTH, to_a_file)), not to_a_file)
         data = text.encode("utf-8", "backslashreplace")
     else:
         data = WRITERS[form](found)

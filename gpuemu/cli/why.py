@@ -9,7 +9,7 @@ import click
 from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, command_words, launch_options, subject_options, tell_notes
 from gpuemu.cli.progress import ProgressBar
-from gpuemu.cli.writing import output_option, write_out
+from gpuemu.cli.writing import format_option, output_option, write_out
 
 
 @click.command(
@@ -32,14 +32,7 @@ from gpuemu.cli.writing import output_option, write_out
 @click.option("--all", "everything", is_flag=True, help="Simulate all causes, and show all rows and pairs.")
 @click.option("--pairs", is_flag=True, help="Also remove the largest causes in pairs.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Use N worker processes [default: one per core].")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Choose the output format.",
-)
+@format_option("text", "json", "csv")
 @output_option
 @launch_options
 def why(

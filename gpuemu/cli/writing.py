@@ -24,6 +24,14 @@ output_option: Callable[[Any], Any] = click.option(
 )
 
 
+def format_option(*forms: str) -> Callable[[Any], Any]:
+    """The option --format with these choices, whose default is text."""
+    choice = click.Choice(forms)
+    return click.option(
+        "--format", "form", type=choice, default="text", show_default=True, help="Choose the output format."
+    )
+
+
 def refuse_terminal(output: str | None, form: str) -> None:
     """Raises GpuemuError for a page of a browser on a terminal: asked before what takes long."""
     if output is None and form in _FOR_PROGRAMS and sys.stdout.isatty():

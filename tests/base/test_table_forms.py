@@ -56,6 +56,19 @@ def test_words_that_are_cut_end_in_three_dots() -> None:
     assert table.text(16) == "Source    Cycles\nx = a...       3\n"
 
 
+def test_notes_are_faint_below_their_row_and_a_name_without_cells_is_one_line() -> None:
+    rows = [("a_section_with_a_name_that_is_too_wide_for_it", None), ("  banks", 32), ("  ports", 1)]
+    notes = ([], ["all of the counted patterns agree with it"], [])
+    table = Table([words("", spills=True), number("")], rows, ("strong", "plain", "plain"), below=notes)
+    assert list(table.lines(42)) == [
+        ("strong", "a_section_with_a_name_that_is_too_wide_for_it"),
+        ("plain", f"  banks{' ' * 33}32"),
+        ("faint", "      all of the counted patterns agree"),
+        ("faint", "      with it"),
+        ("plain", f"  ports{' ' * 34}1"),
+    ]
+
+
 def test_csv_and_json_hold_the_cells_as_they_are_under_the_columns_names() -> None:
     assert STALLS.csv().splitlines()[:2] == [
         "reason,cycles,share,drawn,waits_for",

@@ -70,15 +70,15 @@ def test_show_is_a_table_of_every_value_with_unit_status_source_and_note():
         "sm_90: NVIDIA Hopper, data centre: H200, H100",
         f"from configs/sm_90.yaml ({count('sm_90') - 12} values), derived (12 values)",
         "",
-        "name                                value                unit         status    sure source",
+        "name                                  value             unit          status     confidence  source",
     ]
     at = lines.index("mio")
     assert lines[at + 1 : at + 3] == [
-        "  queue_entries                     9                    instructions measured  A    H200",
+        "  queue_entries                       9                 instructions  measured   A           H200",
         "      STS of 32, 64, 128 bits: the tenth behind the one that is sent waits; CIC has 8 credits",
     ]
-    assert "  load_merge_distances              1, 2                              measured  A    H200" in lines
-    assert "  atomic_same_word_shares           false                             measured  B    H200" in lines
+    assert "  load_merge_distances                1, 2                            measured   A           H200" in lines
+    assert "  atomic_same_word_shares             false                           measured   B           H200" in lines
     stripped = [line.strip() for line in lines]
     for name, where in loaded.provenance.items():
         assert any(line.startswith(name.rsplit(".", 1)[-1] + " ") and where.status in line for line in stripped)
@@ -122,10 +122,10 @@ def test_show_applies_settings_and_says_which_values_they_are():
     settings = ("--set", "shared_memory.banks=64", "--set", "shared_memory.load_merge_distances=[]")
     lines = run("show", "sm_90", *settings).splitlines()
     assert lines[1] == f"from configs/sm_90.yaml ({count('sm_90') - 14} values), --set (2 values), derived (12 values)"
-    at = lines.index("  banks                             64                   banks        override")
+    at = lines.index("  banks                               64                banks         override")
     assert lines[at + 1] == "      32 without it"
-    assert "  load_merge_distances              none                              override" in lines
-    at = lines.index("  matrix_rows_per_phase             16                   rows         derived")
+    assert "  load_merge_distances                none                            override" in lines
+    at = lines.index("  matrix_rows_per_phase               16                rows          derived")
     assert lines[at + 1] == "      follows from banks x bank_width_bytes / matrix_row_bytes"
 
 
@@ -254,8 +254,8 @@ def test_two_architectures_are_compared_value_by_value_in_80_columns():
 
 def test_what_an_override_changes_is_told_with_what_follows_from_it():
     text = run("diff", "sm_89", "sm_89", "--set-b", "shared_memory.banks=64", "--notes")
-    assert "  banks                                32                   64\n" in text
-    assert "  bits_128                             8                    16\n" in text
+    assert "  banks                        32     64\n" in text
+    assert "  bits_128                     8      16\n" in text
     assert "sm_89: override; 32 without it" in text
     values = len(load_arch("sm_89").flat())
     assert run("diff", "sm_89", "sm_89").endswith(f"0 values differ, {values} are the same\n")

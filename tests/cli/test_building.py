@@ -158,7 +158,7 @@ def test_a_header_with_a_kernel_is_compiled_as_it_is(in_a_header: None) -> None:
     given = ("--arg", "zeros:f32:32", "--arg", "5", "--arg", "2")
     assert run("run", header, *given, "--expect", "0=ten.npy").exit_code == 0
     assert run("check", header, *given).exit_code == 0
-    said = "--arg: found no argument for whole"
+    said = "--arg: whole needs 3 arguments, of 8, 4 (unsigned), 8 (double) bytes"
     assert said in refusal("run", header)
     assert "found 2 arguments, expected 3, of 8, 4 (unsigned), 8 (double) bytes" in refusal("run", header, *given[:4])
 

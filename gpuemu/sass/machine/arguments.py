@@ -26,6 +26,9 @@ from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.sass.numbers.narrow import STORED, Narrow, encode
 from gpuemu.sass.tools.disassembly import DecodedFunction
 
+DEFAULT_BUFFER_BYTES = 1 << 20
+NO_ARGUMENTS = "no --arg: each pointer gets a buffer of 1 MiB of zeros"
+"""The note for a launch with `default_arguments`."""
 _POINTER_BYTES = 8
 _FLOATS = {1: ("e4m3", "e5m2"), 2: ("f16", "bf16"), 4: ("f32",), 8: ("f64",)}
 """The possible types of a float by its bytes, as on the command line."""
@@ -51,6 +54,20 @@ class Pointer:
 
     array: NDArray[np.uint8]
     offset: int = 0
+
+
+def default_arguments(function: DecodedFunction) -> list[Any]:
+    """Arguments for a kernel that was given none: a buffer of zeros for each parameter.
+
+    Raises GpuemuError if a parameter cannot be a pointer, because nothing says its value.
+    """
+    types = zip(function.parameters, function.parameter_types, strict=True)
+    if not all(p.size == _POINTER_BYTES and type_.may_be_a_pointer for p, type_ in types):
+        count, sizes = len(function.parameters), parameter_sizes(function)
+        found = f"{function.source_name} needs {count} argument{'s' * (count != 1)}, of {sizes} bytes"
+        right = "Give one --arg for each: random:f32:4096 for a pointer, 64 for a number"
+        raise GpuemuError.one("--arg", None, "", found, right)
+    return [np.zeros(DEFAULT_BUFFER_BYTES, np.uint8) for _ in function.parameters]
 
 
 def arguments_bytes(function: DecodedFunction, args: Sequence[Any], memory: Memory) -> list[bytes]:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from gpuemu.base.table import Line, Style
+from gpuemu.base.table import Line, Style, Table, words
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.findings import Finding, Point, Severity, coordinates
 from gpuemu.studies.check.report import Report, and_more
@@ -25,6 +25,8 @@ from gpuemu.studies.check.skipped_tools import by_reason
 
 WIDTH = 100
 _MOST = 50
+"""Mistakes in a report that does not have all."""
+_ENDLESS = 1 << 16
 _LABELS: dict[Severity, tuple[str, Style]] = {
     Severity.ERROR: ("error", "bad"), Severity.WARNING: ("warning", "strong"), Severity.INFORMATION: ("info", "plain"),
 }  # fmt: skip
@@ -95,17 +97,16 @@ def _finding(finding: Finding, block: tuple[int, int, int], columns: int) -> Ite
 
 
 def _points(points: Sequence[Point], block: tuple[int, int, int], columns: int) -> Iterator[Line]:
-    """A line for each instruction in columns; where it is too wide, the thread and the instruction are below."""
+    """A row for each instruction; where rows are too wide, the thread and the instruction are below."""
     cells = [(_place(p), _does(p), _who(p, block), f"{p.instruction.offset:#06x} {p.instruction}") for p in points]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    filled = [at for at in range(4) if any(row[at] for row in cells)]
+    whole = list(Table([words("")] * len(filled), [[row[at] for at in filled] for row in cells]).lines(_ENDLESS, 2))
+    if all(len(line) <= columns for _, line in whole):
+        yield from whole
+        return
     for row in cells:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
-        line = f"  {'  '.join(padded)}".rstrip()
-        if len(line) <= columns:
-            yield "plain", line
-        else:
-            yield from _wrapped("plain", "  ".join(filter(None, row[:2])), columns, "  ")
-            yield from _wrapped("plain", "  ".join(filter(None, row[2:])), columns, "    ")
+        yield from _wrapped("plain", "  ".join(filter(None, row[:2])), columns, "  ")
+        yield from _wrapped("plain", "  ".join(filter(None, row[2:])), columns, "    ")
 
 
 def _between_lines(finding: Finding) -> str:

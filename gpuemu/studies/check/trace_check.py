@@ -1,13 +1,14 @@
 """Races and barriers of a trace: gpuemu follows each warp in lockstep, from barrier to barrier.
 
-A trace knows where lanes go and not what they compute, nor how lanes of a warp part; so a warp is one strand, and
-shared memory is all that is looked at.
+A trace has the addresses of lanes, but neither their values nor how the lanes of a warp diverge. A warp is therefore
+one strand, and only shared memory is checked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +26,7 @@ _MATRIX_ROW = 16
 
 
 def follow(trace: Trace, findings: Findings, point: Callable[..., Point], tools: tuple[str, ...]) -> None:
-    """Add what is wrong in each CTA of a trace; CTAs that did the same are looked at once."""
+    """Add the findings of each CTA of a trace; CTAs that did the same are followed once."""
     ctas: dict[int, list[WarpTrace]] = {}
     for warp in trace.warps:
         ctas.setdefault(warp.cta, []).append(warp)
@@ -37,37 +38,38 @@ def follow(trace: Trace, findings: Findings, point: Callable[..., Point], tools:
             _Cta(trace, cta, warps, findings, point, "racecheck" in tools).run()
 
 
+@dataclass
 class _Cta:
-    def __init__(
-        self, trace: Trace, cta: int, warps: list[WarpTrace], findings: Findings, point: Callable[..., Point],
-        races: bool,
-    ):  # fmt: skip
-        self._trace = trace
-        self._cta = cta
-        self._warps = warps
-        self._findings = findings
-        self._point = point
-        self._races = races
-        threads = trace.launch.threads_per_cta
-        self._count = trace.launch.warps_per_cta * LANES
-        self._exists = np.arange(self._count) < threads
+    """A CTA, how far each of its warps has come, and what its shared memory has seen."""
+
+    trace: Trace
+    cta: int
+    warps: list[WarpTrace]
+    findings: Findings
+    point: Callable[..., Point]
+    races: bool
+
+    def __post_init__(self) -> None:
+        launch, addresses = self.trace.launch, self.trace.addresses
+        self._count = launch.warps_per_cta * LANES
+        self._exists = np.arange(self._count) < launch.threads_per_cta
         self._strands = Strands(self._exists)
         self._order = HappensBefore(self._strands)
-        self._race = RaceContext(self._strands, self._order, findings, point)
+        self._race = RaceContext(self._strands, self._order, self.findings, self.point)
         size = 1 << 18
-        if trace.addresses.size:
-            size = max(size, int(trace.addresses[:, :].max(initial=0)) % (1 << 24) + 64)
+        if addresses.size:
+            size = max(size, int(addresses[:, :].max(initial=0)) % (1 << 24) + 64)
         self._memory = AccessLog(self._race, "shared", size, shared_byte, False)
-        self._at = [0] * len(warps)
-        self._row = [0] * len(warps)
+        self._at = [0] * len(self.warps)
+        self._row = [0] * len(self.warps)
 
     def run(self) -> None:
-        """Each warp as far as its next barrier, then the barriers that are complete."""
+        """Follow each warp to its next barrier, then open the barriers that are complete; repeat until all end."""
         waiting: dict[int, tuple[int, int | None, Instruction]] = {}
         arrived: dict[int, int] = {}
         ended: set[int] = set()
-        while len(ended) < len(self._warps):
-            for k in range(len(self._warps)):
+        while len(ended) < len(self.warps):
+            for k in range(len(self.warps)):
                 if k in ended or k in waiting:
                     continue
                 stop = self._advance(k, arrived)
@@ -75,7 +77,7 @@ class _Cta:
                     ended.add(k)
                 else:
                     waiting[k] = stop
-            alive = self._lanes(set(range(len(self._warps))) - ended)
+            alive = self._lanes(set(range(len(self.warps))) - ended)
             opened = False
             for barrier in sorted({number for number, _, _ in waiting.values()}):
                 here = [k for k, stop in waiting.items() if stop[0] == barrier]
@@ -90,16 +92,16 @@ class _Cta:
                 for k in here:
                     del waiting[k]
                 opened = True
-            if not opened and waiting and len(waiting) + len(ended) == len(self._warps):
+            if not opened and waiting and len(waiting) + len(ended) == len(self.warps):
                 self._stuck(waiting)
                 break
-        if self._races:
+        if self.races:
             self._memory.close()
 
     def _lanes(self, warps: set[int]) -> np.ndarray:
         lanes = np.zeros(self._count, np.bool_)
         for k in warps:
-            first = self._warps[k].warp * LANES
+            first = self.warps[k].warp * LANES
             lanes[first : first + LANES] = True
         return lanes & self._exists
 
@@ -113,7 +115,7 @@ class _Cta:
 
     def _advance(self, k: int, arrived: dict[int, int]) -> tuple[int, int | None, Instruction] | None:
         """Follow a warp to its next barrier: (number, threads, instruction); None at its end."""
-        warp, code = self._warps[k], self._trace.code
+        warp, code = self.warps[k], self.trace.code
         while self._at[k] < len(warp.path):
             instruction = code[int(warp.path[self._at[k]])]
             self._at[k] += 1
@@ -133,14 +135,14 @@ class _Cta:
             if instruction.accesses_memory:
                 row = int(warp.rows[self._row[k]])
                 self._row[k] += 1
-                made_up = instruction.operation.row is Row.COPY and not self._trace.knows_copies
-                if self._races and instruction.operation.row is not None and not made_up:
+                made_up = instruction.operation.row is Row.COPY and not self.trace.knows_copies
+                if self.races and instruction.operation.row is not None and not made_up:
                     self._access(instruction, warp, row)
         return None
 
     def _access(self, instruction: Instruction, warp: WarpTrace, row: int) -> None:
         operation = instruction.operation
-        active = self._trace.active[row].copy()
+        active = self.trace.active[row].copy()
         size = max(1, operation.width_bits // 8)
         if operation.matrices:
             size = _MATRIX_ROW
@@ -149,26 +151,26 @@ class _Cta:
         lanes = np.flatnonzero(active) + warp.warp * LANES
         if not len(lanes):
             return
-        offsets = self._trace.addresses[row][active]
+        offsets = self.trace.addresses[row][active]
         if (offsets % size).any() or (offsets < 0).any():
-            return  # an architecture's matter: replaying refuses it
+            return  # a replay refuses it: what is misaligned depends on the architecture
         does = Does.ATOMIC if operation.atomic else Does.WRITE if operation.store else Does.READ
         copies = instruction.operation.row is Row.COPY
         strands = self._order.copying("LDGSTS", lanes) if copies else self._strands.per_cluster.of_lane[lanes]
         name: object = object() if copies else (instruction.offset, row, warp.warp, self._strands.version)
         self._memory.add(
             name, lambda: Entry(
-                instruction, does, size, 0, offsets.astype(np.int64), lanes, strands, self._cta, None,
+                instruction, does, size, 0, offsets.astype(np.int64), lanes, strands, self.cta, None,
                 "LDGSTS" if copies else "",
             )
         )  # fmt: skip
 
     def _exited(self, instruction: Instruction, k: int, ended: int) -> None:
-        self._findings.add(
+        self.findings.add(
             Finding(
                 "synccheck", Severity.WARNING, "Barrier error: exited threads",
-                f"{ended} warps of the CTA have ended without reaching the barrier",
-                (self._point(instruction, self._warps[k].warp * LANES, self._cta, "waits"),), "", 1,
+                f"{_warps(ended)} of the CTA ended without reaching the barrier",
+                (self.point(instruction, self.warps[k].warp * LANES, self.cta, "waits"),), "", 1,
                 "let every warp reach it",
             )
         )  # fmt: skip
@@ -180,20 +182,25 @@ class _Cta:
         stops = [warps[0] for warps in by_barrier.values()]
         number, threads, _ = waiting[stops[0]]
         needs = f"{threads} threads" if threads is not None else "all that have not exited"
-        self._findings.add(
+        self.findings.add(
             Finding(
                 "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
-                f"{len(by_barrier[number])} warps wait at barrier {number} for ever, which needs {needs}",
+                f"{_warps(len(by_barrier[number]))} wait{'s' * (len(by_barrier[number]) == 1)} forever at barrier "
+                f"{number}, which needs {needs}",
                 tuple(
-                    self._point(waiting[k][2], self._warps[k].warp * LANES, self._cta, "waits") for k in stops[:2]
+                    self.point(waiting[k][2], self.warps[k].warp * LANES, self.cta, "waits") for k in stops[:2]
                 ),
                 f"barrier {number}", 1, "let every warp that the barrier counts reach it",
             )
         )  # fmt: skip
 
 
+def _warps(count: int) -> str:
+    return f"{count} warp{'s' * (count != 1)}"
+
+
 def _barrier(instruction: Instruction) -> tuple[int, int | None]:
-    """Number and count of threads of a barrier as traces write them."""
+    """The number of a barrier and its count of threads, None for all."""
     if instruction.opcode == "UCGABAR_WAIT":
         return CLUSTER_BARRIER, None
     numbers = [int(o, 16) for o in instruction.operands if o.startswith("0x")]

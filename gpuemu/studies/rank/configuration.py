@@ -20,10 +20,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Configuration:
-    """Launched as by `trace_kernel`, whose names these are; `path` may be the bytes of a cubin, too.
+    """A launch with the arguments of `trace_kernel`; `path` may also be the bytes of a cubin.
 
-    `values` are what makes it differ from others, by name; they are columns of the table. `name` stands for it where
-    there are none.
+    `values` distinguish it from other configurations, by name; they are columns of the table. A configuration without
+    values is known by its `name`. `zero_buffers`: without `args`, each pointer gets a buffer of zeros.
     """
 
     path: str | os.PathLike[str] | bytes | Cubin
@@ -36,6 +36,7 @@ class Configuration:
     values: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     zero_shared: bool = False
+    zero_buffers: bool = False
 
     @property
     def label(self) -> str:

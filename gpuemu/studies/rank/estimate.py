@@ -20,7 +20,7 @@ from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.arguments import NO_ARGUMENTS, Pointer, default_arguments
 from gpuemu.sass.machine.tensor_map import TensorMap
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.studies.elsewhere import program_digest
@@ -48,22 +48,32 @@ class EstimateJob:
     _sums: dict[int, tuple[Any, bytes]] = field(default_factory=dict, repr=False, compare=False)
 
     def run(self, task: tuple[int, int, Sequence[float]]) -> Figures:
-        """The figures of a configuration, of earlier if nothing that counts has changed since."""
+        """The figures of a configuration, kept ones if nothing that matters has changed since."""
         number, arch = task[0], self.archs[task[1]]
         try:
             made = self.space.prepare(number, arch)
             cubin = _code(made, arch)
+            without = made.zero_buffers and not made.args
+            if without:
+                made = replace(made, args=default_arguments(decode_function(cubin, made.kernel)))
         except RefusedError as error:
             return {"refused": str(error)}
         except GpuemuError as error:
             return {"refused": str(error.problems[0])}
+        found = self._estimated(made, cubin, arch, task[2][task[1]])
+        if without and made.args and "notes" in found:
+            found["notes"] = [*found["notes"], NO_ARGUMENTS]
+        return found
+
+    def _estimated(self, made: Configuration, cubin: Cubin, arch: Architecture, most: float) -> Figures:
+        """The figures of a launch, kept or new; `most`: see `figures`."""
         place = cache.cache_folder() / "ranks" / self._key(made, cubin, arch)
         before = cache.kept_file(place) if self.kept else None
         if before is not None:
             known: Figures = json.loads(before)
             return known
         try:
-            found = figures(made, cubin, arch, task[2][task[1]])
+            found = figures(made, cubin, arch, most)
         except GpuemuError as error:
             return {"refused": str(error.problems[0])}
         if self.kept and OVER not in found:

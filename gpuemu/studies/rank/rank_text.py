@@ -19,6 +19,7 @@ from textwrap import wrap
 from typing import Any
 
 from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
+from gpuemu.sass.machine.arguments import NO_ARGUMENTS
 from gpuemu.studies.rank.ranking import Ranking, RefusedRow, Row
 from gpuemu.studies.rank.reasons import EQUAL
 
@@ -63,7 +64,8 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None, columns: int) -> Iter
         yield "strong", "Refused"
         yield from (("plain", line) for line in _reasons(refused, top))
     for note in rows[0].figures["notes"]:
-        yield "faint", f"note: rank 1: {note}"
+        if note != NO_ARGUMENTS:  # it is about every row
+            yield "faint", f"note: rank 1: {note}"
 
 
 def refusals(ranking: Ranking, top: int | None = MOST_ROWS) -> list[str]:

@@ -1,50 +1,50 @@
-"""A sweep as text. A few points are a table:
+"""A sweep as text. A few points are one table:
 
-    v2_shared_memory on sm_89, 1,536 bytes of shared memory a CTA
+    v2_shared_memory on sm_89, 1,536 bytes of shared memory per CTA
 
-      shared_memory.banks    cycles  excess_wavefronts  limited_by
-                       16       885                 52  latency of one warp
-                       32       856                 12  latency of one warp
-    *                  64       844                  0  latency of one warp
+       shared_memory.banks  cycles  excess_wavefronts  limited_by
+                        16     885                 52  latency of one warp
+                        32     856                 12  latency of one warp
+    *                   64     844                  0  latency of one warp
 
     * Pareto-optimal: no point is faster with the same or less shared memory
 
-and many are the front, the ends of the table and what each value does. A column that says the same everywhere
-is left out, and said in the first line.
+Many points are a table of the Pareto-optimal ones and a table of the cycles for each value. The title names what is
+the same for all points, such as the trace; it has no column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median_low
 from typing import Any
 
-from gpuemu.base import tables
+from gpuemu.base.table import Cell, Column, Line, Table, number, words
 from gpuemu.studies.sweeps.results import OK, Record, front
 
 SHOWN = ("cycles", "shared_bytes", "excess_wavefronts", "limited_by")
-"""The numbers in a table, beside what varies."""
+"""The columns of a table after those of the varied values."""
+WIDTH = 100
 MOST_ROWS = 40
 MOST_VALUES = 12
 _FRONT = "* Pareto-optimal: no point is faster with the same or less shared memory"
-Line = tuple[str, str]
-"""Style (plain, strong or faint) and text."""
 
 
-def lines(found: list[Record], varied: Sequence[str], everything: bool = False) -> list[Line]:
-    """The lines; with `everything`, all rows, however many."""
+def lines(found: list[Record], varied: Sequence[str], everything: bool = False, width: int = WIDTH) -> list[Line]:
+    """The lines, at most `width` wide where the numbers fit; `everything`: a row for every point."""
     names = [name for name in ("trace", "arch") if len({record[name] for record in found}) > 1] + list(varied)
     measured = [record for record in found if record["status"] == OK]
     shown = [name for name in SHOWN if measured and (name != "shared_bytes" or _differ(measured, name))]
     columns = [*names, *shown]
     result: list[Line] = [("strong", _title(found, measured, shown)), *_guesses(found), ("plain", "")]
     if everything or len(found) <= MOST_ROWS:
-        return [*result, *_table(found, columns), *_failures(found)]
+        return [*result, *_table(found, columns, width), *_failures(found)]
     best = _places(found)
-    rest = f", the first {MOST_ROWS} of {len(best):,} places" if len(best) > MOST_ROWS else ""
-    result += [("strong", f"The front{rest}"), *_table(best[:MOST_ROWS], [*columns, "points"], marked=False)]
-    result += [("faint", "a row for each place on it; points: how many share it"), ("plain", "")]
-    result += [("strong", "Cycles by value"), *_effects(measured, names), ("plain", "")]
+    rest = f", the first {MOST_ROWS} of {len(best):,}" if len(best) > MOST_ROWS else ""
+    title = f"Pareto-optimal points{rest}: no point is faster with the same or less shared memory"
+    result += [("strong", title), *_table(best[:MOST_ROWS], [*columns, "points"], width, marked=False)]
+    result += [("faint", "points: how many have these cycles and bytes"), ("plain", "")]
+    result += [("strong", "Cycles by value"), *_effects(measured, names, width), ("plain", "")]
     result.append(("faint", f"{len(found):,} points; --all shows each, -o FILE.csv writes them"))
     return [*result, *_failures(found)]
 
@@ -53,12 +53,12 @@ def _title(found: list[Record], measured: list[Record], shown: Sequence[str]) ->
     traces, archs = (list(dict.fromkeys(record[name] for record in found)) for name in ("trace", "arch"))
     text = f"{_several(traces, 'traces')} on {_several(archs, 'architectures')}"
     if measured and "shared_bytes" not in shown:
-        text += f", {measured[0]['shared_bytes']:,} bytes of shared memory a CTA"
+        text += f", {measured[0]['shared_bytes']:,} bytes of shared memory per CTA"
     return text
 
 
 def _guesses(found: list[Record]) -> list[Line]:
-    """Which traces have instructions that no rule times."""
+    """The traces that have instructions without a timing rule."""
     told = dict.fromkeys((record["trace"], record["guessed"]) for record in found if record.get("guessed"))
     return [("plain", f"no rule times {named} of {trace}: their cycles are guesses") for trace, named in told]
 
@@ -68,7 +68,7 @@ def _several(names: list[str], kind: str) -> str:
 
 
 def _places(found: list[Record]) -> list[Record]:
-    """The front, of points that are equal in cycles and bytes the first; `points` says how many they are."""
+    """The first Pareto-optimal point of each (cycles, bytes); `points` is the number of points that share them."""
     places: dict[tuple[int, int], Record] = {}
     for record in front(found):
         place = places.setdefault((record["cycles"], record["shared_bytes"]), {**record, "points": 0})
@@ -80,27 +80,29 @@ def _differ(found: list[Record], name: str) -> bool:
     return len({record[name] for record in found}) > 1
 
 
-def _table(found: list[Record], columns: Sequence[str], marked: bool = True) -> list[Line]:
-    rows = [list(columns), *([_cell(record[name]) for name in columns] for record in found)]
-    left = {i for i, name in enumerate(columns) if all(isinstance(record[name], str | None) for record in found)}
-    head, *lines_of = tables.columns(rows, left)
-    result: list[Line] = [("strong", f"  {head}")]
-    for record, line in zip(found, lines_of, strict=True):
-        on_front = marked and record["on_front"]
-        result.append(("strong" if on_front else "plain", f"{'*' if on_front else ' '} {line}"))
-    if marked and any(record["on_front"] for record in found):
-        result += [("plain", ""), ("faint", _FRONT)]
-    return result
+def _table(found: list[Record], columns: Sequence[str], width: int, marked: bool = True) -> Iterator[Line]:
+    """A row for each record; `marked`: a star at the Pareto-optimal ones."""
+    stars = [marked and bool(record["on_front"]) for record in found]
+    heads = [words(""), *(_column(name, [record[name] for record in found]) for name in columns)]
+    rows = [("*" * star, *(_cell(record[name]) for name in columns)) for star, record in zip(stars, found, strict=True)]
+    yield from Table(heads, rows, ["strong" if star else "plain" for star in stars]).lines(width)
+    if any(stars):
+        yield "plain", ""
+        yield "faint", _FRONT
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _column(name: str, values: Sequence[Any]) -> Column:
+    return words(name) if all(isinstance(value, str | None) for value in values) else number(name)
 
 
-def _effects(measured: list[Record], names: Iterable[str]) -> list[Line]:
-    rows: list[tuple[str, ...]] = [("", "", "points", "least", "median", "most")]
+def _cell(value: Any) -> Cell:
+    return "-" if value is None else value if isinstance(value, str | int | float) else str(value)
+
+
+def _effects(measured: list[Record], names: Iterable[str], width: int) -> Iterator[Line]:
+    """The lowest, the median and the highest cycles of the points that have a value, for each value."""
+    heads = [words(""), number(""), *map(number, ("points", "lowest", "median", "highest"))]
+    rows: list[tuple[Cell, ...]] = []
     for name in names:
         groups: dict[Any, list[int]] = {}
         for record in measured:
@@ -109,12 +111,12 @@ def _effects(measured: list[Record], names: Iterable[str]) -> list[Line]:
         left_out = len(values) - MOST_VALUES
         if left_out > 0:
             values = values[: MOST_VALUES // 2] + values[-MOST_VALUES // 2 :]
-        for number, (value, cycles) in enumerate(values):
-            if left_out > 0 and number == MOST_VALUES // 2:
-                rows.append(("", f"{left_out} more", "", "", "", ""))
+        for at, (value, cycles) in enumerate(values):
+            if left_out > 0 and at == MOST_VALUES // 2:
+                rows.append(("", f"{left_out} more", None, None, None, None))
             numbers = (len(cycles), min(cycles), median_low(cycles), max(cycles))
-            rows.append(("" if number else name, _cell(value), *map(str, numbers)))
-    return [("plain", f"  {line}") for line in tables.columns(rows, (0,))]
+            rows.append(("" if at else name, _cell(value), *numbers))
+    yield from Table(heads, rows).lines(width, indent=2)
 
 
 def _failures(found: list[Record]) -> list[Line]:

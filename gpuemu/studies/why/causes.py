@@ -14,6 +14,7 @@ from gpuemu.isa.opcodes import Row
 from gpuemu.program.program import Column, Program
 from gpuemu.studies.why.edits import Edit, at_ideal, instructions_of_accesses
 from gpuemu.views.result import Result
+from gpuemu.views.stalls import stall_reason
 
 LEAST_SHARE = 0.01
 """Of all stall cycles, or of the run's cycles for a resource alone: a cause that has less weighs nothing."""
@@ -150,13 +151,12 @@ _LESS = {
 
 
 def stall_title(reason: str) -> str:
-    """The name of a stall reason's row."""
-    title = reason.replace("_", " ").title().removesuffix(" Stall")
-    return f"{title.replace('Imc', 'IMC').replace('Mio', 'MIO').replace('Gmma', 'GMMA')} stalls"
+    """The name of a stall reason's row: "Long Scoreboard stalls"."""
+    return f"{stall_reason(reason).title.removesuffix(' Stall')} stalls"
 
 
 def stall_rule(reason: str) -> str:
-    """What the profiler heads its message about a stall reason with: the reason's own words, each with a capital."""
+    """The heading of the profiler's message about a stall reason, which capitalizes every word: "Imc Miss Stalls"."""
     return f"{reason.replace('_', ' ').title()} Stalls"
 
 

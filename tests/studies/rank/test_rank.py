@@ -63,7 +63,7 @@ def transpose(tmp_path: Path) -> Path:
 def ranked(arguments: list[str]) -> Any:
     result = CliRunner().invoke(cli, ["rank", *arguments, "--format", "json"])
     assert result.exception is None, result.output
-    return json.loads(result.output)
+    return json.loads(result.stdout)
 
 
 @pytest.mark.slow
@@ -299,6 +299,30 @@ def test_the_table_says_what_is_the_same_once(transpose: Path) -> None:
     table = CliRunner().invoke(cli, ["rank", *words, "--format", "csv"])
     assert table.output.splitlines()[0].startswith("place,configuration,chip,nanoseconds,cycles,limited_by")
     assert len(table.output.splitlines()) == 3
+
+
+@pytest.mark.slow
+def test_without_arguments_each_pointer_gets_zeros_as_in_a_run(tmp_path: Path) -> None:
+    (tmp_path / "add.cu").write_text(
+        'extern "C" __global__ void add(float *a, float *b) { b[threadIdx.x] = a[threadIdx.x * STEP]; }'
+    )
+    words = ["rank", str(tmp_path / "add.cu"), "--vary", "STEP=1,8", "--arch", "sm_89", "--format", "json"]
+    zeros = ["--arg", "zeros:u8:1048576"] * 2
+    without, given = CliRunner().invoke(cli, words), CliRunner().invoke(cli, [*words, *zeros])
+    assert without.stderr == "no --arg: each pointer gets a buffer of 1 MiB of zeros\n"
+    assert (without.exit_code, given.exit_code, given.stderr) == (0, 0, "")
+    found, wanted = (json.loads(ran.stdout)["rows"] for ran in (without, given))
+    assert [{**row, "notes": []} for row in found] == wanted
+    (tmp_path / "list.json").write_text(json.dumps([{"path": "add.cu", "options": ["-DSTEP=8"]}]))
+    (row,) = ranked([str(tmp_path / "list.json"), "--arch", "sm_89"])["rows"]
+    assert row["nanoseconds"] == found[1]["nanoseconds"]
+
+
+@pytest.mark.slow
+def test_a_number_that_nothing_gives_is_refused_as_in_a_run(transpose: Path) -> None:
+    found = CliRunner().invoke(cli, ["rank", str(transpose), "--vary", "PAD=0,1", "-D", "ROWS=8", "--arch", "sm_89"])
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "--arg: transpose needs 3 arguments, of 8, 8, 4 (i32) bytes. Give one --arg for each" in found.stderr
 
 
 @pytest.mark.slow

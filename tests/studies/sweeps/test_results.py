@@ -142,10 +142,10 @@ def test_a_short_table_has_every_point_and_marks_the_front() -> None:
     assert shown(found, ["x"]) == [
         "t on a",
         "",
-        "  x  cycles  shared_bytes  excess_wavefronts  limited_by",
-        "* 1       9             4                  0  x",
-        "* 2       8             6                  0  x",
-        "  3       9             6                  0  x",
+        "   x  cycles  shared_bytes  excess_wavefronts  limited_by",
+        "*  1       9             4                  0  x",
+        "*  2       8             6                  0  x",
+        "   3       9             6                  0  x",
         "",
         "* Pareto-optimal: no point is faster with the same or less shared memory",
     ]
@@ -155,20 +155,29 @@ def test_a_long_table_is_its_front_and_what_each_value_does() -> None:
     found = [record(100 + x % 7 + 10 * y, 64, x=x, y=y) for x in range(20) for y in (False, True)] * 2
     text = shown(found, ["x", "y"])
     assert text[:8] == [
-        "t on a, 64 bytes of shared memory a CTA",
+        "t on a, 64 bytes of shared memory per CTA",
         "",
-        "The front",
+        "Pareto-optimal points: no point is faster with the same or less shared memory",
         "  x      y  cycles  excess_wavefronts  limited_by  points",
         "  0  false     100                  0  x                6",
-        "a row for each place on it; points: how many share it",
+        "points: how many have these cycles and bytes",
         "",
         "Cycles by value",
     ]
-    assert "  x       0       4    100     100   110" in text
+    assert "  x       0       4     100     100      110" in text
     assert "     8 more" in text
-    assert "  y   false      40    100     103   106" in text
+    assert "  y   false      40     100     103      106" in text
     assert text[-1] == "80 points; --all shows each, -o FILE.csv writes them"
     assert len(shown(found, ["x", "y"], everything=True)) == 83
+
+
+def test_a_table_is_as_wide_as_it_may_be() -> None:
+    found = [
+        record(900, 4, **{"limited_by": "latency of one warp, a wait", "shared_memory.banks": x}) for x in (16, 32)
+    ]
+    wide = [text for _, text in lines(found, ["shared_memory.banks"], width=100)]
+    narrow = [text for _, text in lines(found, ["shared_memory.banks"], width=60)]
+    assert max(map(len, wide)) > 60 >= max(map(len, narrow))
 
 
 def test_failures_are_counted_by_reason() -> None:
