@@ -17,6 +17,11 @@ _CONTROLS = re.compile(
 )
 
 
+def counted(count: int, word: str) -> str:
+    """A number with its noun: `1 warp`, `2,048 warps`."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
 def shown(text: str) -> str:
     """Return the text with control characters escaped, except tabs and line ends."""
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -10,6 +10,7 @@ import click
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.file_kinds import is_machine_code
+from gpuemu.base.shown import counted
 from gpuemu.cli.help import Command
 from gpuemu.cli.launching import LaunchOptions, execute, launch_options, tell
 from gpuemu.cli.loading import saved_trace
@@ -87,7 +88,8 @@ def trace(
         click.echo(f"without names, its addresses being too many: {names}" if len(written) > 1 else names, err=True)
     files = " and ".join(str(path) for path in written)
     click.echo(
-        f"{files}: {recorded.name}, {recorded.executed_instructions} warp instructions of {len(recorded.warps)} warps"
+        f"{files}: {recorded.name}, {counted(recorded.executed_instructions, 'warp instruction')} of "
+        f"{counted(len(recorded.warps), 'warp')}"
     )
 
 

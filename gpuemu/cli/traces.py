@@ -6,6 +6,8 @@ import click
 
 from gpuemu.cli.help import Command
 
+WIDTH = 100
+
 
 @click.command(
     cls=Command,
@@ -16,12 +18,15 @@ from gpuemu.cli.help import Command
 def traces() -> None:
     """List the traces that come with gpuemu."""
     from gpuemu.base import resources, strict_yaml
-    from gpuemu.cli.pages import columns_of, fitted
+    from gpuemu.base.table import Table, words
+    from gpuemu.cli.pages import columns_of, styled
+    from gpuemu.cli.writing import write_out
 
-    columns = columns_of(0)
+    rows = []
     for name in resources.names("traces"):
         path = resources.find("traces", name)
         assert path is not None
         head = strict_yaml.load(path, resources.label("traces", name)).value
-        told = fitted(f"{name:28} {head['arch']:7} {head.get('about', '')}".rstrip(), columns)
-        click.echo("\n".join(told))
+        rows.append((name, head["arch"], head.get("about", "")))
+    table = Table([*map(words, ("name", "arch", "about"))], rows)
+    write_out(styled(table.lines(columns_of(WIDTH)), True), None)

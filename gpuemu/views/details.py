@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
+from gpuemu.base.shown import counted
 from gpuemu.base.table import Bar, Cell, Line, Table, number, words
 from gpuemu.views.grid import rests_on
 from gpuemu.views.json_result import shuffles
@@ -31,8 +32,8 @@ def _launch(result: Result, columns: int) -> Iterator[Line]:
     warps = trace.launch.warps_per_cta
     said = [
         trace.about.rstrip("."),
-        f"Code for {trace.arch}; each block has {warps} warp{'s' * (warps != 1)}",
-        f"{program.resident_ctas} blocks fit on the SM at once, limited by {limit}",
+        f"Code for {trace.arch}; each block has {counted(warps, 'warp')}",
+        f"The SM has room for {counted(program.resident_ctas, 'block')}, limited by {limit}",
         f"SM Active Cycles run from the launch to the last store, {caches(result.arch, result.footprint)}",
     ]
     if grid.whole is not None:

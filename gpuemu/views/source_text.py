@@ -30,7 +30,7 @@ def page(result: Result, hottest_first: bool, texts: Texts, columns: int = WIDTH
     """
     rows = instructions(result.program, result.log)
     total = sum(row.cycles for row in rows)
-    head = f"{result.trace.name} on {result.arch.name}: {result.cycles:,} cycles, {total:,} of all warps"
+    head = f"{result.trace.name} on {result.arch.name}: {result.cycles:,} cycles, {total:,} warp cycles"
     yield from wrapped("strong", head, columns)
     yield from told(result, columns)
     yield "plain", ""

@@ -85,7 +85,7 @@ def report(
         _head(result, columns), _figures(result, columns), _limits(result, columns), _shared_table(result, columns),
         _global_table(result, columns), _occupancy(result, columns),
         *(details(result, columns) if everything else ()),
-        of_sure(sure, columns) if sure is not None else iter(()), _next(columns, again),
+        of_sure(sure, columns) if sure is not None else iter(()), _next(columns, again, everything),
     ]  # fmt: skip
     first = True
     for lines in map(list, parts):
@@ -202,8 +202,8 @@ def _occupancy(result: Result, columns: int) -> Iterator[Line]:
     yield from wrapped("plain", f"Theoretical Occupancy {occupancy.theoretical:.1%} ({fit}). {there}.", columns)
 
 
-def _next(columns: int, again: str) -> Iterator[Line]:
-    """The next commands, if the arguments of this one are known."""
+def _next(columns: int, again: str, everything: bool) -> Iterator[Line]:
+    """The commands that answer the next questions, where the words of this one are known."""
     if not again:
         return
     what = shlex.split(again)[0]
@@ -219,7 +219,8 @@ def _next(columns: int, again: str) -> Iterator[Line]:
             f"gpuemu check {'...' if is_machine_code(what) else short(shlex.quote(what))}",
             "races, out-of-bounds accesses",
         ),
-        ("gpuemu run ... --all", "lower bounds, all stall reasons, warps"),
     ]
+    if not everything:
+        rows.append(("gpuemu run ... --all", "lower bounds, all stall reasons, warps"))
     yield "strong", 'Next ("..." stands for the arguments of this command)'
     yield from Table([words(""), words("")], rows).lines(columns, _INDENT)

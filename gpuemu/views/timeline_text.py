@@ -59,7 +59,7 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
     """The lines of the page, each with a style, at most `columns` wide, which is 60 or more."""
     program, log = result.program, result.log
     lines = timeline(program, log, result.arch)
-    yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles} cycles"
+    yield "strong", f"{result.trace.name} on {result.arch.name}: {result.cycles:,} cycles"
     yield from told(result, columns)
     for warp in _chosen(program, window):
         start, stop = _span(program, lines, warp, window)
@@ -68,7 +68,7 @@ def page(result: Result, window: Window, columns: int = WIDTH) -> Iterator[Line]
         rows = _rows(program, lines, warp, start, stop)
         yield "plain", ""
         where = f"warp {program.warp_number[warp]} of CTA {program.warp_cta[warp]}, sub-core {log.warp_sub_core[warp]}"
-        scale = f", {each} a column" if each > 1 else ""
+        scale = f", {each} per column" if each > 1 else ""
         yield "strong", f"{where}; cycles {start} to {stop - 1}{scale}"
         yield "faint", " " * (columns - room) + _axis(start, each, min(room, -(-(stop - start) // each)))
         for issue in rows[:MOST_ROWS].tolist():
@@ -94,7 +94,7 @@ def _beside(result: Result, window: Window, columns: int) -> Iterator[Line]:
     room = columns - TRACK_COLUMNS
     each = max(1, -(-(stop - start) // room))
     yield "plain", ""
-    scale = f", {each} a column" if each > 1 else ""
+    scale = f", {each} per column" if each > 1 else ""
     yield "strong", f"copies, mbarriers and warpgroups; cycles {start} to {stop - 1}{scale}"
     yield "faint", " " * TRACK_COLUMNS + _axis(start, each, min(room, -(-(stop - start) // each)))
     for track in beside:

@@ -244,7 +244,7 @@ def test_diff_refuses_what_is_not_a_result(content: str, gpuemu: Run, tmp_path: 
             ("run", "k.ptx", "--block", "64"),
             "k.ptx: kernel: there is no __global__ function",
         ),
-        (("run", ".", "--block", "64"), ".: found a folder"),
+        (("run", ".", "--block", "64"), ".: this is a folder"),
         (
             ("run", "away.sass", "--block", "64"),
             "away.sass: found no such file",

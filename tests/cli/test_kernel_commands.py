@@ -24,7 +24,7 @@ def test_a_source_becomes_a_trace_that_runs(tmp_path: Path) -> None:
         "trace", source, "--kernel", "v5_swizzle", "--arch", "sm_89", "--block", "32", "-o", "v5.yaml", cwd=tmp_path
     )
     assert (done.status, done.errors) == (0, "no --arg: each pointer gets a buffer of 1 MiB of zeros\n")
-    assert done.output == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warps\n"
+    assert done.output == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warp\n"
     recorded = gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), gpuemu.load_arch("sm_89"))
     shipped = gpuemu.run(gpuemu.load_trace("v5_swizzle"), gpuemu.load_arch("sm_89"))
     assert recorded.cycles == shipped.cycles

@@ -79,7 +79,7 @@ def test_forms_are_turned_into_each_other(run) -> None:
     assert run("trace", "again.traceg.xz", "-o", "again.traceg").exit_code == 0
     assert Path("again.traceg").read_bytes() == plain
     done = run("trace", "kernelslist.g", "--kernel", "v5", "-o", "v5.yaml")
-    assert done.stdout == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warps\n"
+    assert done.stdout == "v5.yaml: v5_swizzle, 54 warp instructions of 1 warp\n"
     assert run("run", "v5.yaml", "--fail-on", "excess_wavefronts>0").exit_code == 0
 
 
@@ -102,7 +102,7 @@ def test_forms_are_turned_into_each_other(run) -> None:
         ),
         (
             ("run", "v3.traceg"),
-            "v3.traceg: found no such file",
+            "v3.traceg: no such file",
         ),
         (
             ("run", "bad.traceg"),
@@ -135,7 +135,7 @@ def test_forms_are_turned_into_each_other(run) -> None:
         ),
         (
             ("trace", "v5_swizzle", "-o", "x.g"),
-            "-o: found 'x.g', the name of a list of kernels",
+            "-o: 'x.g' is the name of a list of kernels",
         ),
         (
             ("trace", "v2_shared_memory", "-o", "no/x.traceg"),

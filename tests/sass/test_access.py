@@ -678,7 +678,7 @@ def test_one_warp_alone_may_load_matrices():
 
 def test_a_matrix_access_needs_every_lane_of_the_warp():
     error = refused(World(), "LDSM.16.M88.4 R8, [R2]", {2: 0}, mask=LANE != 40)
-    assert (error.lane, error.right) == (40, "expected all 32 lanes of the warp to execute it")
+    assert (error.lane, error.right) == (40, "Execute it with all 32 lanes of the warp")
     assert error.found == "a matrix access of warp 1 without its lane 8"
 
 
@@ -715,7 +715,7 @@ def test_uldc_fills_uniform_registers():
 @pytest.mark.parametrize(
     ("sass", "offset", "right"),
     [
-        ("LDC R8, c[0x0][R2]", 64, "expected an offset in the 64 bytes of constant bank 0"),
+        ("LDC R8, c[0x0][R2]", 64, "Stay within the 64 bytes of constant bank 0"),
         ("LDC.64 R8, c[0x0][R2]", 4, "expected a multiple of 8"),
     ],
 )

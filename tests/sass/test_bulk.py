@@ -43,11 +43,11 @@ def test_a_block_goes_there_and_back() -> None:
 def test_a_block_that_no_buffer_holds_is_told() -> None:
     data, out = np.arange(1000, dtype=np.float32), np.zeros(996, np.float32)
     with pytest.raises(
-        GpuemuError, match=r"a copy of 4000 bytes at 0x[0-9a-f]+, expected bytes of one buffer of the launch"
+        GpuemuError, match=r"a copy of 4000 bytes at 0x[0-9a-f]+\. Copy within one buffer of the launch"
     ):
         launch("there_and_back", out, data, 1000)
     with pytest.raises(
-        GpuemuError, match=r"a copy of bytes 128 to 4127 of shared memory, expected a place in the CTA's 3024 bytes"
+        GpuemuError, match=r"a copy of bytes 128 to 4127 of shared memory\. Stay within the CTA's 3024 bytes"
     ):
         launch("there_and_back", np.zeros(1000, np.float32), data, 1000, shared=2000)
 

@@ -91,7 +91,7 @@ def test_a_grid_that_synchronizes_must_live_on_the_chip_at_once(compiled):
     problem = caught.value.problems[0]
     assert problem.field == "--grid"
     assert problem.found == "4000 CTAs of a kernel that synchronizes the grid"
-    assert problem.right == "expected at most 3456, which fit on the chip at once (108 SMs x 32)"
+    assert problem.right == "Launch at most 3456, which fit on the chip at once (108 SMs x 32)"
 
 
 def test_a_trace_holds_two_looks_in_vain_and_the_one_behind_them(compiled):
@@ -147,7 +147,7 @@ def test_a_wait_that_nobody_ends_is_named(compiled, kernel_sources):
     assert problem.found == (
         "a wait forever at 0x7f0000000000, byte 0 of argument 0: it finds 0 and waits until that is 3"
     )
-    assert problem.right == "expected another CTA to write that word, but all 2 CTAs that are left wait"
+    assert problem.right == "Another CTA must write that word, but all 2 CTAs that are left wait"
 
 
 @pytest.mark.slow

@@ -178,7 +178,7 @@ def test_what_lies_outside_or_was_never_written_is_refused() -> None:
         group.run(sass)
     group.uniform[10] = 0x20 | 16 << 16
     with pytest.raises(
-        ExecutionError, match=r"reaches to byte -512 of shared memory, expected a matrix in the CTA's 65536 bytes"
+        ExecutionError, match=r"reaches to byte -512 of shared memory\. Stay within the CTA's 65536 bytes"
     ):
         group.run(sass)
     group.uniform[11] |= 1 << 17

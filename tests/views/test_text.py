@@ -65,6 +65,8 @@ def test_the_report_ends_with_the_commands_that_come_next() -> None:
         "  gpuemu check v2_shared_memory             races, out-of-bounds accesses",
         "  gpuemu run ... --all                      lower bounds, all stall reasons, warps",
     ]
+    whole = [line for _, line in report(result, 100, everything=True, again="v2_shared_memory --arch sm_89")]
+    assert whole[-3:] == lines[-4:-1], "the command is --all already"
     assert "Next" not in "".join(line for _, line in report(result))
     long = [line for _, line in report(result, 60, again="kernel.cu --arg random:f32:4096 --arg zeros:f32:4096")]
     assert max(map(len, long)) <= 60

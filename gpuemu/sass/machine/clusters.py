@@ -40,7 +40,7 @@ def refusal(site: Site, rank: int) -> ExecutionError:
     if cluster is None or rank >= size:
         which, right = f"of {size} CTA{'s' * (size > 1)}", "expected a cluster that has that rank (--cluster)"
     elif rank in cluster.shared or rank == environment.memory.rank:
-        which, right = "by an instruction for the CTA's own memory", "expected an address of shared::cluster"
+        which, right = "by an instruction for the CTA's own memory", "Use an address of shared::cluster"
     elif rank in cluster.begun:
         which = "which has exited"
         right = "expected a barrier of the cluster (cluster.sync()) after the last access, before any of its CTAs exits"

@@ -155,7 +155,7 @@ class SystemCalls:
             return
         size = self._blocks.pop(address, None)
         if size is None:
-            found, right = f"free of {address:#x}", "expected a block that malloc returned and that is not free"
+            found, right = f"free of {address:#x}", "Free a block that malloc returned, and free it once"
             error = ExecutionError(site.instruction, lane, found, right)
             error.title = "Malloc/Free error: free of an unallocated block"
             raise error

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gpuemu.base.html import paragraph
+from gpuemu.base.shown import counted
 from gpuemu.base.table import Table, words
 from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.skipped_tools import sentences
@@ -112,7 +113,8 @@ class Report:
         return self.of(Severity.WARNING)
 
     def _repr_html_(self) -> str:
-        head = f"{self.name} on {self.arch}: {len(self.errors)} errors, {len(self.warnings)} warnings"
+        counts = f"{counted(len(self.errors), 'error')}, {counted(len(self.warnings), 'warning')}"
+        head = f"{self.name} on {self.arch}: {counts}"
         rows = [
             (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)) + and_more(alike))
             for f, *alike in self.groups

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.base.shown import counted
 from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.lanes import WARP, ballots
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
@@ -64,7 +65,7 @@ class Sync:
             self.per_cta.waiting.setdefault(barrier, []).append((instruction, lanes))
 
     def opens(self, barrier: int, alive: Bools) -> None:
-        """A barrier lets go: threads may have exited without reaching it, or wait for it at different places."""
+        """Check a barrier that opens: threads may have exited without reaching it, or wait at different places."""
         waiting = self.per_cta.waiting.pop(barrier, [])
         instruction, lanes, expected = self.per_cta.named[barrier]
         if barrier == _SYNCTHREADS and expected is None and any(i is not instruction for i, _ in waiting):
@@ -75,7 +76,7 @@ class Sync:
         self._findings.add(
             Finding(
                 "synccheck", Severity.WARNING, "Barrier error: exited threads",
-                f"{int(gone.sum())} threads of the CTA have exited without reaching the barrier",
+                f"{counted(int(gone.sum()), 'thread')} of the CTA exited without reaching the barrier",
                 (
                     self._point(instruction, int(lanes.argmax()), self.per_cta.cta, "waits"),
                 ),
@@ -105,14 +106,14 @@ class Sync:
         self._findings.add(
             Finding(
                 "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
-                f"{int(here.sum())} threads wait at one __syncthreads(), {int(there.sum())} at another{more}, "
-                "and the hardware lets all of them go on",
+                f"{counted(int(here.sum()), 'thread')} wait{'s' * bool(here.sum() == 1)} at one __syncthreads(), "
+                f"{int(there.sum())} at another{more}, and the hardware lets all of them go on",
                 tuple(points), "barrier 0", 1, "one __syncthreads(), outside of the branch, for all threads of the CTA",
             )
         )  # fmt: skip
 
     def names(self, instruction: Instruction, lanes: Bools, wanted: Any, alive: Bools) -> None:
-        """Lanes name those of their warp with which they synchronise (the mask of a __sync function)."""
+        """Lanes name the lanes of their warp to synchronize with: the mask of a __sync function."""
         bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
         gone = np.repeat(ballots(self._exists & ~alive), WARP)
         absent = np.repeat(ballots(alive & ~lanes), WARP)
@@ -122,7 +123,7 @@ class Sync:
         waits = lanes & ((bits & absent) != 0)
         if waits.any():
             self.per_cta.named_lanes.append((instruction, waits, bits))
-        # Compilers bring a whole warp together of themselves: then nothing is exchanged right behind.
+        # Compilers also reconverge whole warps on their own; nothing is exchanged right after that.
         concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
         missing = np.flatnonzero(lanes & concerned & ((bits & gone) != 0))
         lane = np.arange(len(lanes), dtype=np.uint32) % WARP
@@ -184,7 +185,8 @@ class Sync:
             self._findings.add(
                 Finding(
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
-                    f"{int(lanes.sum())} threads wait at barrier {barrier} for ever, which needs {needs}",
+                    f"{counted(int(lanes.sum()), 'thread')} wait{'s' * bool(lanes.sum() == 1)} forever at barrier "
+                    f"{barrier}, which needs {needs}",
                     tuple(points[:2]), f"barrier {barrier}", 1,
                     f"let every thread that the barrier counts reach it; thread {int(elsewhere.argmax())} does not",
                 )
@@ -206,7 +208,8 @@ class Sync:
             self._findings.add(
                 Finding(
                     "synccheck", Severity.ERROR, "Barrier error: divergent threads in warp",
-                    f"{int(waiting.sum())} threads wait for others of their warps for ever",
+                    f"{counted(int(waiting.sum()), 'thread')} wait{'s' * bool(waiting.sum() == 1)} forever for other "
+                    "lanes of the warp",
                     tuple(points), "", 1, "let all lanes of the mask reach it",
                 )
             )  # fmt: skip
@@ -214,11 +217,11 @@ class Sync:
         return False
 
     def _mbarriers(self, waits: Sequence[Any]) -> None:
-        """Lanes wait at mbarriers for ever: one finding, since who waits at one does not arrive at another."""
+        """Report lanes that wait at mbarriers forever: one finding, because they do not arrive at other mbarriers."""
         told: list[str] = []
         for w in waits[:_TOLD]:
             count = int(w.lanes.sum())
-            who = f"{count} thread{'s' * (count > 1)}" + ("" if told else f" wait{'s' * (count == 1)} for ever")
+            who = counted(count, "thread") + ("" if told else f" wait{'s' * (count == 1)} forever")
             where = f"at byte {w.byte}" if told else f"at the mbarrier at byte {w.byte} of shared memory"
             told.append(f"{who} {where}: its phase of parity {w.parity} {w.lacks}")
         more = [f"{len(waits) - _TOLD} more mbarriers hold threads"] if len(waits) > _TOLD else []

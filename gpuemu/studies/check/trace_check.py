@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuemu.base.shown import counted
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind, Row
 from gpuemu.isa.warp import LANES
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, shared_byte
@@ -169,7 +170,7 @@ class _Cta:
         self.findings.add(
             Finding(
                 "synccheck", Severity.WARNING, "Barrier error: exited threads",
-                f"{_warps(ended)} of the CTA ended without reaching the barrier",
+                f"{counted(ended, 'warp')} of the CTA ended without reaching the barrier",
                 (self.point(instruction, self.warps[k].warp * LANES, self.cta, "waits"),), "", 1,
                 "let every warp reach it",
             )
@@ -181,22 +182,18 @@ class _Cta:
             by_barrier.setdefault(number, []).append(k)
         stops = [warps[0] for warps in by_barrier.values()]
         number, threads, _ = waiting[stops[0]]
+        here = len(by_barrier[number])
         needs = f"{threads} threads" if threads is not None else "all that have not exited"
         self.findings.add(
             Finding(
                 "synccheck", Severity.ERROR, "Barrier error: divergent threads in CTA",
-                f"{_warps(len(by_barrier[number]))} wait{'s' * (len(by_barrier[number]) == 1)} forever at barrier "
-                f"{number}, which needs {needs}",
+                f"{counted(here, 'warp')} wait{'s' * (here == 1)} forever at barrier {number}, which needs {needs}",
                 tuple(
                     self.point(waiting[k][2], self.warps[k].warp * LANES, self.cta, "waits") for k in stops[:2]
                 ),
                 f"barrier {number}", 1, "let every warp that the barrier counts reach it",
             )
         )  # fmt: skip
-
-
-def _warps(count: int) -> str:
-    return f"{count} warp{'s' * (count != 1)}"
 
 
 def _barrier(instruction: Instruction) -> tuple[int, int | None]:

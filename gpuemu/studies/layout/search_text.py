@@ -53,14 +53,14 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
         _line(),
         *_ranking(result, top, columns),
         _line(),
-        *_code(result),
+        *_code(result, columns),
     ]
     pictures, piece = _pictures(result)
     if not isinstance(result.best.layout, VirtualThreads):
         which = "first bank" if piece * tile.element_bytes > geometry.bank_width_bytes else "bank"
         holds = f"piece of {piece} elements" if piece > 1 else "element"
         title = f"The {which} of each {holds} ({piece * tile.element_bytes} bytes), by row and column"
-        lines += [_line(), _line(title, HEAD)]
+        lines += [_line(), *_wrapped(title, columns, HEAD)]
         lines += picture(geometry, pictures, piece, columns)
         if rest := left_out(pictures):
             lines.append(_line(rest))
@@ -70,7 +70,7 @@ def report(result: SearchResult, hardware: str, top: int = 10, columns: int = CO
 def _accesses(result: SearchResult, columns: int) -> list[Line]:
     plain = result.plain
     heads = [
-        words(""), words("Access"), number("Instruction"), number("Instructions per pass"), number("Passes"),
+        words(""), words("Access"), number("Instruction"), number("Instructions per pass", leaves=1), number("Passes"),
         number("Minimum"), *([number("Plain rows")] if plain else []),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
@@ -95,7 +95,7 @@ def _families(numbers: Mapping[str, int]) -> list[str]:
 
 
 def _proof(result: SearchResult, columns: int) -> list[Line]:
-    """What was tried, and what follows from it."""
+    """The candidates that were tried, and what they prove."""
     tried = ["plain rows"] * (result.plain is not None) + _families(result.tried)
     block = f" (of a block of {result.threads})" if result.threads else ""
     lines = _wrapped(f"Tried: {', '.join(tried)}{block}.", columns)
@@ -119,7 +119,7 @@ def _proof(result: SearchResult, columns: int) -> list[Line]:
 
 
 def _alike(result: SearchResult) -> list[list[Candidate]]:
-    """The ranking, with neighbours of one family together that cost the same under every access."""
+    """The ranking; neighbors of one family that cost the same in every access are one group."""
     by = groupby(result.candidates, key=lambda c: (c.cost, c.wavefronts, c.layout.family))
     return [list(group) for _, group in by]
 
@@ -130,8 +130,8 @@ def _ranking(result: SearchResult, top: int, columns: int) -> list[Line]:
     chosen = sorted({*range(min(top, len(groups))), *first.values()})
     letters = [_letter(n) for n in range(len(result.accesses))]
     heads = [
-        number("Rank"), words("Layout"), number("Equivalent"), number("Wavefronts"), *map(number, letters),
-        number("Wasted bytes"), number("Operations"),
+        number("Rank"), words("Layout"), number("Equivalent", leaves=2), number("Wavefronts"), *map(number, letters),
+        number("Wasted bytes"), number("Operations", leaves=1),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
     styles: list[Style] = []
@@ -146,32 +146,43 @@ def _ranking(result: SearchResult, top: int, columns: int) -> list[Line]:
     return segments(Table(heads, rows, styles).lines(columns))
 
 
-def _code(result: SearchResult) -> list[Line]:
-    """The winner in writing."""
+def _spelling(name: str, text: str, columns: int) -> list[Line]:
+    """A way to write the winner, under the others."""
+    hang = " " * 17
+    rows = wrap(text, columns - len(hang), break_long_words=False, break_on_hyphens=False)
+    return [_line(f"  {name:15}{rows[0]}"), *(_line(hang + row) for row in rows[1:])]
+
+
+def _code(result: SearchResult, columns: int) -> list[Line]:
+    """The winner as C++, and as libraries write it."""
     tile, best = result.tile, result.best
     forms = code(best.layout, tile)
     size = best.allocated_bytes // tile.element_bytes
-    lines = [_line(f"The winner, {best.label}, as code for `{tile.cpp_type} tile[{size}]`", HEAD)]
+    lines = _wrapped(f"The winner, {best.label}, as code for `{tile.cpp_type} tile[{size}]`", columns, HEAD)
     lines += [_line(f"  {text}".rstrip()) for text in forms.function.splitlines()]
     if forms.bytes_function != forms.function:
         lines += [_line(f"  {text}") for text in forms.bytes_function.splitlines()]
     if forms.cute_swizzle:
-        lines.append(_line(f"  CuTe <B,M,S>   {forms.cute_swizzle} of elements, {forms.cute_swizzle_bytes} of bytes"))
+        both = f"{forms.cute_swizzle} of elements, {forms.cute_swizzle_bytes} of bytes"
+        lines += _spelling("CuTe <B,M,S>", both, columns)
     if forms.sbm:
-        lines.append(_line(f"  order S,B,M    {forms.sbm} of elements, {forms.sbm_bytes} of bytes"))
+        lines += _spelling("order S,B,M", f"{forms.sbm} of elements, {forms.sbm_bytes} of bytes", columns)
     if forms.cute_layout:
-        lines.append(_line(f"  CuTe           {forms.cute_layout}"))
+        lines += _spelling("CuTe", forms.cute_layout, columns)
     if alike := [c.layout for c in _alike(result)[0][1:]]:
         named = [x.label(tile) for x in alike if not isinstance(x, Swizzle) or x.in_cute][:3]
         rest = len(alike) - len(named)
         if rest:
             named.append(f"{rest} {'more' if named else 'that CuTe does not take'}")
-        lines.append(_line(f"  same cost      {' and '.join([', '.join(named[:-1]), named[-1]][len(named) < 2 :])}"))
+        lines += _spelling("same cost", " and ".join([", ".join(named[:-1]), named[-1]][len(named) < 2 :]), columns)
     return lines
 
 
 def _pictures(result: SearchResult) -> tuple[list[Cells], int]:
-    """The tile before and after, and the elements of a piece; only before where the tile stays as it is."""
+    """The tile with plain rows and with the winner's layout, and the elements of a piece.
+
+    There is one picture only where the winner leaves the tile as it is.
+    """
     tile, geometry = result.tile, result.geometry
     piece = max(granules(geometry, tile, result.accesses).bytes, geometry.bank_width_bytes) // tile.element_bytes
     while tile.columns % piece:
@@ -189,7 +200,7 @@ def svg(result: SearchResult) -> str:
 
 
 def as_json(result: SearchResult, arch: str, overrides: dict[str, object]) -> dict[str, Any]:
-    """Everything that was found; every candidate, the best first."""
+    """The whole result, with every candidate from the best on."""
     geometry: BankGeometry = result.geometry
     return {
         "tile": {**asdict(result.tile), "bytes": result.tile.bytes},

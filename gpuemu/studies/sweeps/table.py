@@ -24,6 +24,8 @@ from gpuemu.studies.sweeps.results import OK, Record, front
 
 SHOWN = ("cycles", "shared_bytes", "excess_wavefronts", "limited_by")
 """The columns of a table after those of the varied values."""
+_LEAVES = {"limited_by": 3, "excess_wavefronts": 2, "shared_bytes": 1}
+"""The columns that a narrow table lacks, the highest first."""
 WIDTH = 100
 MOST_ROWS = 40
 MOST_VALUES = 12
@@ -92,7 +94,9 @@ def _table(found: list[Record], columns: Sequence[str], width: int, marked: bool
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
-    return words(name) if all(isinstance(value, str | None) for value in values) else number(name)
+    leaves = _LEAVES.get(name, 0)
+    text = all(isinstance(value, str | None) for value in values)
+    return words(name, leaves=leaves) if text else number(name, leaves=leaves)
 
 
 def _cell(value: Any) -> Cell:

@@ -283,7 +283,7 @@ def test_waits_at_mbarriers_that_nothing_ends_say_what_each_lacks_and_who_called
     called = set(re.findall(r"called at (\S+)", " ".join(output.split())))
     assert called == {f"{tmp_path / 'ring.cu'}:{line}" for line in (19, 21)}
     assert (
-        "96 threads wait for ever at the mbarrier at byte B of shared memory: its phase of parity 0 lacks 4,096 "
+        "96 threads wait forever at the mbarrier at byte B of shared memory: its phase of parity 0 lacks 4,096 "
         "bytes of copies; 32 threads at byte B: its phase of parity 0 lacks all 4 arrivals."
     ) in re.sub(r"byte \d+", "byte B", " ".join(output.split()))
     ran = CliRunner().invoke(cli, ["run", *words, "--execute", "timed"])

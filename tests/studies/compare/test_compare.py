@@ -263,7 +263,7 @@ def test_the_source_page_is_compared_by_instruction_and_other_code_is_refused(tm
     ran = command("t.yaml", "p.csv", cwd=tmp_path)
     assert (ran.status, ran.errors) == (
         2,
-        "error: p.csv:4: Source: found '@P0   LDG.E.128 R5, [R2.64]', expected LDG.E at 0x0010; emulate the cubin that was profiled.\n",
+        "error: p.csv:4: Source: found '@P0   LDG.E.128 R5, [R2.64]', expected LDG.E at 0x0010. Emulate the cubin that was profiled.\n",
     )
     (tmp_path / "p.csv").write_text("".join(page.splitlines(keepends=True)[:4]), encoding="utf-8")
     ran = command("t.yaml", "p.csv", cwd=tmp_path)

@@ -145,7 +145,7 @@ RAW = (
         (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: found no row of units"),
         (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns"),
         (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'"),
-        ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: found a header and no launch below it"),
+        ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: there is no launch below the header"),
         (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns"),
         (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns"),
         (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: no such column"),
