@@ -74,11 +74,11 @@ def test_a_function_that_takes_names_keeps_its_own_and_its_words() -> None:
     [
         (
             "k.ptx",
-            "PTX",
+            "PTX is not a trace",
         ),
-        ("k.cuh", "a CUDA source"),
-        ("k.cu", "a CUDA source"),
-        ("here", "a folder"),
+        ("k.cuh", "a CUDA source is not a trace"),
+        ("k.cu", "a CUDA source is not a trace"),
+        ("here", "this is a folder"),
         ("away.yaml", "no such file"),
         ("away.bin", "no such file"),
         ("v5_swizle", "no trace of that name"),

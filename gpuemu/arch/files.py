@@ -25,6 +25,7 @@ from gpuemu.arch.taken_over import taken_over
 from gpuemu.arch.values import LABELS, Located, Names, Provenance
 from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError, Problem
+from gpuemu.base.shown import counted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,7 +171,7 @@ def _put(file: _File, values: dict[Names, Located]) -> list[Problem]:
     """Add the file's values to those that it extends. Return the problems with the values that it confirms or drops."""
     base = dict(values)
     if file.confirmed and not _of_another(file, base):
-        found = f"{len(file.confirmed)} names, in a file for the same compute capability"
+        found = f"{counted(len(file.confirmed), 'name')} in a file for the same compute capability"
         right = "Remove them: its values keep their provenance"
         return [file.document.problem(("confirmed",), found, right)]
     known = {".".join(path) for path in base}

@@ -118,7 +118,7 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Document:
         data = read_whole(path)
     except (OSError, ValueError) as error:
         found = "no such file" if isinstance(error, FileNotFoundError) else "a file that cannot be read"
-        raise GpuemuError.one(name, None, "", found, "expected the path of a YAML file") from None
+        raise GpuemuError.one(name, None, "", found, "Give the path of a YAML file") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -265,8 +265,8 @@ class _Reader:
                     self._refuse(key_node, path, f"{describe(key)} as a key", "expected a word")
                 continue
             if key in first_line:
-                where = f"expected one of them, and the first is on line {first_line[key]}"
-                self._refuse(key_node, (*path, key), "the key a second time", where)
+                where = f"Keep one: the first is on line {first_line[key]}"
+                self._refuse(key_node, (*path, key), "the key appears twice", where)
                 continue
             first_line[key] = _line(key_node)
             value[key] = self.read(child, (*path, key))
@@ -320,4 +320,4 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, name: str) -> Proble
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())]:
         return Problem(name, line, "", "a tab in the indentation", "Indent with spaces")
-    return Problem(name, line, "", f"text that is not YAML ({what})", "expected valid YAML")
+    return Problem(name, line, "", f"invalid YAML ({what})", "Fix the syntax")

@@ -47,7 +47,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
             file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
     except OSError as error:
         found = (error.strerror or str(error)).lower()
-        raise GpuemuError.one(str(path), None, "", found, "expected a file that can be written") from None
+        raise GpuemuError.one(str(path), None, "", found, "Choose a file that can be written") from None
 
 
 def take_place(new: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""`gpuemu arch`: which hardware can be emulated, every value of it, and a check of one's own files."""
+"""`gpuemu arch`: the architectures that gpuemu can emulate, their values, and a check of your own files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuemu.cli.pages import columns_of, styled
 from gpuemu.cli.writing import format_option, output_option, write_out
 
 WIDTH = 99
-"""Columns of a list elsewhere than on a terminal."""
+"""The width where the output is no terminal."""
 
 
 @click.group(cls=Group)

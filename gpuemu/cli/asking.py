@@ -1,4 +1,4 @@
-"""What is asked of a run or a comparison, `--fail-on`, `--baseline` and `--allow`, and what becomes of it."""
+"""`--fail-on`, `--baseline` and `--allow`: the conditions on a run or a comparison, and their verdicts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 _NO = ("", "0", "false")
-"""Values of the variable CI on machines that are none of it."""
+"""Values of the variable CI that machines outside of CI set."""
 
 
 class Kept:
-    """A baseline: its file, and what is allowed beside what stands there. Raises GpuemuError if it cannot be used."""
+    """A baseline: its file, and the differences that are allowed. Raises GpuemuError if it cannot be used."""
 
     def __init__(self, file: str, renew: bool, allowed: Iterable[str]):
         from gpuemu.views.baseline import parse_allowed, read_baseline
@@ -34,7 +34,9 @@ class Kept:
             raise GpuemuError.one(file, None, "", "no such file", right)
 
     def verdicts(self, data: Mapping[str, Any], values: Mapping[str, int]) -> list[Verdict]:
-        """What became of its figures, of the data of a run and its metrics. A new or renewed file is written first."""
+        """The verdicts on its figures, from the data and the metrics of a run. A new or renewed file is written
+        first.
+        """
         from gpuemu.base.whole_files import write_whole
         from gpuemu.views.baseline import Baseline
 
@@ -49,7 +51,7 @@ class Kept:
 
 
 class Asked:
-    """The options of `gpuemu run`. Raises GpuemuError where they, or the baseline, cannot be read."""
+    """The options of `gpuemu run`. Raises GpuemuError if an option or the baseline cannot be read."""
 
     def __init__(self, conditions: Sequence[str], file: str | None, renew: bool, allowed: Sequence[str]):
         from gpuemu.views.metrics import Condition
@@ -61,7 +63,7 @@ class Asked:
         self._kept = None if file is None else Kept(file, renew, allowed)
 
     def verdicts(self, result: Result) -> list[Verdict]:
-        """What became of each of them."""
+        """The verdict on each condition."""
         if not self._conditions and self._kept is None:
             return []
         from gpuemu.views.json_result import as_data
@@ -74,7 +76,7 @@ class Asked:
 
 
 def failed_verdicts(verdicts: Sequence[Verdict]) -> bool:
-    """Say on stderr which of them failed; whether any did."""
+    """Print the failed ones to stderr. Returns whether there are any."""
     failed = [verdict for verdict in verdicts if verdict.failed]
     for verdict in failed:
         click.echo(verdict.sentence, err=True)

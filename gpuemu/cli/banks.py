@@ -127,7 +127,7 @@ def _refuse(field: str, found: str, right: str) -> GpuemuError:
 
 
 def _columns(op: str) -> int | None:
-    """N of a wgmma, 64xNxK; None for another instruction. Raises GpuemuError for one without a shape."""
+    """N of a wgmma shape, 64xNxK, or None for another instruction. Raises GpuemuError for a wgmma without a shape."""
     from gpuemu.isa.products import warpgroup_shape
     from gpuemu.isa.table import parse_opcode
 
@@ -159,7 +159,7 @@ def _from_list(text: str) -> Sequence[int]:
             text = read_whole(file).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "text that is not UTF-8"
-            raise GpuemuError.one(file, None, "", f"{reason}", "expected a file of 32 byte addresses") from None
+            raise GpuemuError.one(file, None, "", f"{reason}".lower(), "Give a file of 32 byte addresses") from None
     numbers = []
     for line, content in enumerate(text.splitlines(), 1):
         for item in re.split(r"[\s,]+", content.strip()):

@@ -1,4 +1,4 @@
-"""The options that say how a kernel is compiled, and what its results must be."""
+"""The options for compiling a kernel, and for the results that it must give."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def build_options(command: Command) -> Command:
 
 
 def compiler_options(define: Sequence[str], include: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
-    """The options as nvcc and NVRTC take them."""
+    """The options in the form that nvcc and NVRTC take."""
     return (*(f"-D{text}" for text in define), *(f"-I{folder}" for folder in include), *flags)
 
 
 class Expected:
-    """What an argument must hold after the launch: the contents of a .npy file."""
+    """The values that an argument must have after the launch: the contents of a .npy file."""
 
     def __init__(self, text: str, arguments: Sequence[Any], tolerance: float):
         from gpuemu.cli.kernel_arguments import buffers, parse_argument
@@ -82,13 +82,13 @@ class Expected:
 
     @property
     def holds(self) -> str:
-        """What to say where nothing differs."""
+        """The sentence for equal values."""
         within = "" if self.tolerance == 0 else f" within {self.tolerance:g} of the largest"
         same = f"all {self.wanted.size} numbers are the same{within}; gpuemu check looks for races"
         return f"--expect {self.number}={self.file}: {same}"
 
     def verdict(self) -> str | None:
-        """What differs now, as a sentence; None if nothing does."""
+        """The difference as a sentence, or None if there is none."""
         import numpy as np
 
         found, expected = self._given, self.wanted
@@ -96,7 +96,7 @@ class Expected:
         if narrow is not None:
             from gpuemu.sass.numbers.narrow import decode
 
-            # Kept as bits; the file has numbers, or bits as well.
+            # Arrays of narrow types hold bits. The file holds numbers, or bits as well.
             found = decode(narrow, np.asarray(found))
             expected = expected if expected.dtype.kind == "f" else decode(narrow, expected)
         there, wanted = found.reshape(-1), expected.reshape(-1)

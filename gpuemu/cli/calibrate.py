@@ -1,4 +1,4 @@
-"""`gpuemu calibrate`: the values that nobody is sure of, measured on one's own card."""
+"""`gpuemu calibrate`: measure the uncertain values on your own card."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def calibrate(
 
 
 class _Counted(ProgressBar):
-    """A bar of steps that are told as they are done."""
+    """A progress bar whose steps are named as they end."""
 
     def __init__(self, doing: str):
         super().__init__(doing, runs=1)
@@ -89,7 +89,7 @@ def _require_cupy() -> None:
 
 
 def _suite() -> Any:
-    """The validation suite's part that calibrates, in a wheel beside the data, in a checkout beside the package."""
+    """The calibrating part of the validation suite. A wheel has it beside the data, a checkout beside the package."""
     packaged = PACKAGE / "data"
     root = packaged if (packaged / "validation").is_dir() else PACKAGE.parent
     if not (root / "validation" / "calibrate").is_dir():
@@ -99,5 +99,5 @@ def _suite() -> Any:
     try:
         return importlib.import_module("validation.calibrate.command")
     except ModuleNotFoundError as error:
-        right = f"Remove the other package of the name 'validation' ({error})"
-        raise GpuemuError.one("gpuemu calibrate", None, "", "another 'validation' on the way", right) from None
+        right = f"Remove the other package ({error})"
+        raise GpuemuError.one("gpuemu calibrate", None, "", "another package is called 'validation'", right) from None

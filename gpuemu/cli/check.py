@@ -1,4 +1,4 @@
-"""`gpuemu check`: what a kernel or a trace does wrong."""
+"""`gpuemu check`: the bugs of a kernel or a trace."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check(
         cubin = machine_code(what, launch, arch_name)
         arguments = arguments_of(cubin, launch)
         with ProgressBar("checking", ctas=launch.grid[0] * launch.grid[1] * launch.grid[2]) as bar:
-            # The path, not the cubin: findings name a source as the user gave it.
+            # Pass the path, not the cubin, because findings name a source as the user gave it.
             arch = None if arch_name is None else load_arch(arch_name)
             config = launch.config(what, arguments, arch, DEFAULT_BUDGET)
             report = check_launch(config, chosen, Listeners(print_to_stderr, bar.count_ctas))

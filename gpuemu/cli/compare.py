@@ -1,4 +1,4 @@
-"""`gpuemu compare`: a run beside what the profiler measured."""
+"""`gpuemu compare`: a run beside the profiler's measurements."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def compare(
 
 
 def _as_measured(options: LaunchOptions, profile: Profile, kernel: str | None, wanted: str | None) -> LaunchOptions:
-    """The launch with the extents and dynamic shared memory that the file has, where the command line has none."""
+    """The launch, with the file's extents and dynamic shared memory where the command line gives none."""
     source = click.get_current_context().get_parameter_source
     given = {n for n in ("grid", "block", "dynamic_shared") if source(n) is ParameterSource.COMMANDLINE}
     grid, block = (getattr(options, name) if name in given else None for name in ("grid", "block"))

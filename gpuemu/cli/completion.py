@@ -1,8 +1,8 @@
-"""What a shell completes: names of architectures, of traces, and of the values that --set and --vary change.
+"""Shell completion of the names of architectures, traces, and values for --set and --vary.
 
     eval "$(_GPUEMU_COMPLETE=bash_source gpuemu)"     # zsh_source, fish_source for these shells
 
-Files complete as well wherever one may be given.
+Wherever a file may be given, files complete as well.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def _shipped(kind: Literal["configs", "traces"], incomplete: str) -> list[Comple
 
 
 def architectures(_: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Shipped architectures, else files."""
+    """Shipped architectures, and files if none fits."""
     return _shipped("configs", incomplete)
 
 
 def traces(_: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Shipped traces, else files."""
+    """Shipped traces, and files if none fits."""
     return _shipped("traces", incomplete)
 
 
 def settings(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The values of the architecture that is given, each with `=` behind it."""
+    """The values of the given architecture, each followed by `=`."""
     from gpuemu.arch import load_arch
     from gpuemu.base.errors import GpuemuError
 
@@ -48,7 +48,7 @@ def settings(context: click.Context, incomplete: str) -> list[CompletionItem]:
         arch = load_arch(given[0] if isinstance(given, tuple) else given)
     except GpuemuError:
         return []
-    # A shell would take what stands behind a space for a word of its own.
+    # A shell would take the text after a space for a separate word.
     return [CompletionItem(f"{name}=") for name in arch.flat() if name.startswith(incomplete) and " " not in name]
 
 
@@ -67,7 +67,7 @@ def _of(command: click.Command, parameter: click.Parameter) -> Complete | None:
 
 
 def attach(command: click.Command) -> None:
-    """Give the parameters of a command, and of its own commands, what completes them; nothing outside of completion."""
+    """Attach completions to the parameters of a command and of its subcommands. They change nothing else."""
     if VARIABLE not in os.environ:
         return
     for parameter in command.params:

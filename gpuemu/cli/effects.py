@@ -1,7 +1,7 @@
-"""Options that have an effect only beside others: given where they have none, they are refused by name.
+"""Options that have an effect only together with others. gpuemu refuses them by name where they have none.
 
-A rule says for one option of a command which values of which others it goes with. What has no rule has an effect
-wherever it is taken.
+A rule lists, for one option of a command, the values of other options that it works with. An option without a rule
+always has an effect.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from gpuemu.base.unaided import advice
 
 Values = Mapping[str, Any]
 GIVEN, ABSENT = ("given",), ("absent",)
-"""In place of values: the other option has to be there, or must not."""
+"""Stand-ins for values: the other option must be given, or must not be."""
 
 
 Beside = Mapping[str, tuple[str, ...]]
 
 
 class Rule:
-    """An option, and what it goes with: for each of several parameters its values, or GIVEN or ABSENT.
+    """An option and its companions: for each of several parameters its values, or GIVEN or ABSENT.
 
-    One of several such ways is enough. `right`: what the user should do, where the rule alone does not say.
+    One of several such ways is enough. `right`: what the user should do, where the rule alone does not say it.
     """
 
     def __init__(self, option: str, *ways: Beside, right: str = ""):
         self.option, self.ways, self.right = option, ways, right
 
     def holds(self, values: Values) -> bool:
-        """Whether the option has an effect beside these values of its command's parameters."""
+        """Whether the option has an effect with these values of the command's parameters."""
         return any(all(_fits(values[name], wanted) for name, wanted in way.items()) for way in self.ways)
 
 
@@ -83,11 +83,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         *(Rule(name, {"dry_run": ABSENT}) for name in ("date", "jobs", "output")),
     ),
 }
-"""The rules of each command that has any."""
+"""The rules of each command that has some."""
 
 
 class _Looking:
-    """What a command does, once its options have been looked at together; at its end it says if Numba was missed."""
+    """Run a command after checking its options together. At the end, say if Numba was missed."""
 
     def __init__(self, callback: Callable[..., Any]):
         self._callback = callback
@@ -103,14 +103,14 @@ class _Looking:
 
 
 def attach(command: click.Command) -> None:
-    """Have a command, or those of a group, look at their options: an option without effect raises GpuemuError."""
+    """Make a command, or each command of a group, check its options: GpuemuError for one without an effect."""
     for one in command.commands.values() if isinstance(command, click.Group) else (command,):
         if one.callback is not None and not isinstance(one.callback, _Looking):
             one.callback = _Looking(one.callback)
 
 
 def refuse_idle(ctx: click.Context) -> None:
-    """Raise GpuemuError for an option that was given and has no effect beside the others."""
+    """Raise GpuemuError for an option that was given and has no effect with the others."""
     name = _name(ctx)
     values = _resolved(name, ctx.params)
     for rule in RULES.get(name, ()):
@@ -119,7 +119,7 @@ def refuse_idle(ctx: click.Context) -> None:
 
 
 def _name(ctx: click.Context) -> str:
-    """What the command is called below `gpuemu`."""
+    """The command's name below `gpuemu`."""
     names = [str(ctx.command.name)]
     while (parent := ctx.parent) is not None and parent.parent is not None:
         names.insert(0, str(parent.command.name))
@@ -128,7 +128,7 @@ def _name(ctx: click.Context) -> str:
 
 
 def _resolved(name: str, values: dict[str, Any]) -> Values:
-    """The values as rules name them: the format of a file by its name, what is run and what has been."""
+    """The values in the terms of the rules: the format of a file by its name, and the kind of input."""
     if name == "sweep":
         return {**values, "form": form_of(values["form"], values["output"])}
     if name == "diff":
@@ -139,7 +139,7 @@ def _resolved(name: str, values: dict[str, Any]) -> Values:
 
 
 def form_of(form: str | None, output: str | None) -> str:
-    """The format of a sweep: the one asked for, else what the file's name ends in, else text."""
+    """The format of a sweep: the requested one, or the one of the file's name, or text."""
     ending = Path(output).suffix.removeprefix(".") if output else ""
     return form or (ending if ending in ("csv", "json", "parquet") else "text")
 
@@ -157,7 +157,7 @@ def _idle(rule: Rule, values: Values, options: Mapping[str, str]) -> GpuemuError
 
 
 def _told(option: str, value: Any, wanted: tuple[str, ...], right: bool = False) -> str:
-    """An option as it stands there, or should: `no --expect`, `--page summary`."""
+    """An option as given, or as it should be given: `no --expect`, `--page summary`."""
     if wanted is ABSENT or (wanted is GIVEN and not right and value in (None, False, ())):
         return f"no {option}"
     if not option.startswith("-"):

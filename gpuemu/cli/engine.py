@@ -1,4 +1,4 @@
-"""`gpuemu engine`: what replays traces, and compiling it ahead."""
+"""`gpuemu engine`: show the simulation engines, and compile one in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuemu fragment`: which lane and register of a warp hold which element, and from which banks they come."""
+"""`gpuemu fragment`: which lane and register of a warp hold each element, and the banks that it is loaded from."""
 
 from __future__ import annotations
 

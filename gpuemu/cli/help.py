@@ -18,7 +18,7 @@ import click
 from gpuemu.cli.pages import fitted
 
 WIDTH = 100
-"""Columns where the output is no terminal."""
+"""The width where the output is no terminal."""
 GROUPS = {
     "Hardware": "arch_name archs arch_names caches chip chips settings settings_b",
     "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure against"
@@ -90,5 +90,5 @@ def _pasted(command: str, formatter: click.HelpFormatter) -> str:
 
 
 def columns() -> int | None:
-    """The width of help that click would not choose: WIDTH off a terminal, unless COLUMNS says another one."""
+    """The width of help, where click would choose another: WIDTH off a terminal, unless COLUMNS gives one."""
     return None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH

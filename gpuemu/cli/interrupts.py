@@ -19,22 +19,22 @@ from typing import Any
 
 INTERRUPTED = 130
 GRACE_S = 4.0
-"""How long a command may take to tidy up."""
+"""The seconds that a command may take to tidy up."""
 _LINE = "interrupted"
 _WIPED = b"\r\x1b[K\x1b[?25h"
-"""On a terminal: the line of a progress bar goes, and the cursor comes back."""
+"""On a terminal: remove the line of a progress bar, and show the cursor again."""
 _AGAIN_S = 0.02
 
 
 class _Watch:
-    """Answers Ctrl-C for this process."""
+    """Handles Ctrl-C for this process."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        if hasattr(os, "set_blocking"):  # as Unix wants it; Windows has that from Python 3.12 on
+        if hasattr(os, "set_blocking"):  # Unix convention. Windows has it from Python 3.12 on.
             os.set_blocking(self._writer, False)
         self._is_over = False
-        """Whether the command has said all that it has to say."""
+        """Whether the command has printed all of its output."""
         self._unraisable = sys.unraisablehook
         sys.unraisablehook = self._raise_again
         signal.signal(signal.SIGINT, self._end_now)
@@ -46,13 +46,13 @@ class _Watch:
         signal.signal(signal.SIGINT, self._raise)
 
     def end(self) -> None:
-        """Leave what is left of the process to the watching thread."""
+        """Let the watching thread end the process."""
         signal.signal(signal.SIGINT, self._ignore)
         self._is_over = True
 
     @contextmanager
     def left_alone(self) -> Iterator[None]:
-        """Do as Python does by itself, for as long as this lasts."""
+        """Handle Ctrl-C as Python does by default, within this context."""
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.set_wakeup_fd(-1)
         try:
@@ -66,7 +66,7 @@ class _Watch:
         raise KeyboardInterrupt
 
     def _ignore(self, *_: object) -> None:
-        """Go on tidying up."""
+        """Go on tidying up after a second Ctrl-C."""
 
     def _end_now(self, *_: object) -> None:
         if not self._is_over:
@@ -81,7 +81,9 @@ class _Watch:
                 self._end_now()
 
     def _raise_again(self, unraisable: Any) -> None:
-        """Python drops what is raised while it frees an object, or while C code calls back: raise it once more."""
+        """Python drops an exception that is raised while it frees an object, or while C code calls back. Raise it
+        again.
+        """
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             self._unraisable(unraisable)
         elif not self._is_over:
@@ -92,7 +94,7 @@ class _Watch:
 
 
 def _interrupt_main() -> None:
-    if hasattr(signal, "pthread_kill"):  # this wakes it up as well, where it waits
+    if hasattr(signal, "pthread_kill"):  # This also wakes up a main thread that waits.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         _thread.interrupt_main()
@@ -102,7 +104,7 @@ _watch: _Watch | None = None
 
 
 def answer() -> None:
-    """Answer Ctrl-C from now on, in a process that is a command; where it is ignored it stays so."""
+    """Handle Ctrl-C from now on, in a process that is a command. A process that ignores Ctrl-C keeps ignoring it."""
     global _watch
     if _watch is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         _watch = _Watch()
@@ -110,7 +112,7 @@ def answer() -> None:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """While a command runs; interrupted, it says so and exits with INTERRUPTED."""
+    """Run a command. If it is interrupted, say so and exit with INTERRUPTED."""
     try:
         if _watch is not None:
             _watch.begin()
@@ -121,12 +123,12 @@ def running() -> Iterator[None]:
     finally:
         if _watch is not None:
             _watch.end()
-        exec("")  # Python exits as if nobody had caught it when it came within exec(): the next exec() clears that
+        exec("")  # Python would exit as if nobody had caught an interrupt within exec(). The next exec() clears that.
 
 
 @contextmanager
 def left_to_a_script() -> Iterator[None]:
-    """While a program of the user's runs, which may catch KeyboardInterrupt and take its time."""
+    """Run a program of the user, which may catch KeyboardInterrupt and take its time."""
     if _watch is None:
         yield
     else:

@@ -1,4 +1,4 @@
-"""`gpuemu judge`: a kernel that nobody trusts, against a reference."""
+"""`gpuemu judge`: verify an untrusted kernel against a reference."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NOT_RIGHT = 1
         "Judge many kernels, and write one JSON object per line": "gpuemu judge candidates/*.cu"
         " --against problem.py --chip H100 -o judgments.jsonl",
     },
-    notes="The verdict is right, wrong, cheats, faulty, refused or limit, with a reason. The seed of the "
-    "inputs is new each time, and the judgment reports it. Exit codes: 0 all kernels are right, 1 "
-    "one is not, 2 bad input.",
+    notes="Each kernel gets a verdict (right, wrong, cheats, faulty, refused or limit) and a reason. The seed of "
+    "the inputs is new each time, and the judgment reports it. Exit codes: 0 every verdict is 'right', 1 another "
+    "verdict, 2 bad input.",
 )
 @click.argument("kernels", metavar="KERNEL...", nargs=-1, required=True)
 @click.option(

@@ -1,15 +1,15 @@
-"""Kernel arguments as the command line writes them, turned into what `trace_kernel` takes.
+"""Kernel arguments as the command line writes them, turned into arguments of `trace_kernel`.
 
-    64  -3  1.5                    a number, of the parameter's type
+    64  -3  1.5                    a number of the parameter's type
     i32:2  f32:2  bf16:1.5         a number of this type
     zeros:u32:16384                a buffer of 16384 zeros; also ones, arange (0, 1, 2, ...), random (always the same)
-    empty:f32:256                  a buffer that nobody has filled: `gpuemu check` tells who reads it unwritten
-    file:in.npy                    a buffer with the contents of a NumPy file, which itself is not changed
-    struct:zeros:f32:128,i32:128   a structure by value, by its fields; (f32:1,f32:2) is one in it, or an array;
-                                   f32x4:1/2/3/4 is a float4, with its alignment; pad:60 are bytes of zeros
-    struct:params.json             the same from a file: {"x": "zeros:f32:128", "ab": ["f32:1", "f32:2"]}
+    empty:f32:256                  a buffer without values: `gpuemu check` reports reads before the first write
+    file:in.npy                    a buffer with the contents of a NumPy file; the file does not change
+    struct:zeros:f32:128,i32:128   a structure by value, by its fields; (f32:1,f32:2) is a structure in it, or an array;
+                                   f32x4:1/2/3/4 is a float4, with its alignment; pad:60 is 60 bytes of zeros
+    struct:params.json             a structure from a file: {"x": "zeros:f32:128", "ab": ["f32:1", "f32:2"]}
 
-Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64, and bf16 e4m3 e5m2, whose buffers are kept as the bits; a size such as
+Types: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64, and bf16 e4m3 e5m2, whose buffers hold the bits. A size such as
 256x256 is a shape.
 """
 
@@ -32,7 +32,7 @@ NUMPY_TYPES = {f"{kind}{8 * size}": np.dtype(f"{kind}{size}") for kind, sizes in
 TYPES = (*NUMPY_TYPES, "bf16", "e4m3", "e5m2")
 FILLS = ("zeros", "ones", "arange", "random", "empty")
 MOST_BYTES = 1 << 32
-"""Bytes of all buffers of a launch."""
+"""The most bytes of all buffers of a launch."""
 MOST_DIGITS = 40
 _BLOCK = 1 << 20
 _WHOLE = re.compile(r"[-+]?(0x[0-9a-fA-F]+|0+|[1-9][0-9]*)")
@@ -40,11 +40,11 @@ _TYPED = re.compile(r"([a-z]+[0-9]+(?:m[0-9])?)(?:x([234]))?:(.*)", re.DOTALL)
 _MOST_PADDING = 1 << 12
 _MOST_DEPTH = 16
 _WIDEST = 16
-"""Bytes to which the widest of CUDA's vector types is aligned."""
+"""The alignment of the widest of CUDA's vector types, in bytes."""
 
 
 def parse_arguments(texts: Iterable[str]) -> list[Any]:
-    """All arguments of a launch. Raises GpuemuError, also where they take more than MOST_BYTES."""
+    """All arguments of a launch. Raises GpuemuError, also for more than MOST_BYTES in all."""
     arguments: list[Any] = []
     for text in texts:
         arguments.append(parse_argument(text))
@@ -56,7 +56,7 @@ def parse_arguments(texts: Iterable[str]) -> list[Any]:
 
 
 def buffers(arguments: Sequence[Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The arrays among arguments by their numbers: "0", or "1.2" of the third field of the second argument."""
+    """The arrays among the arguments by number: "0", or "1.2" for the third field of the second argument."""
     for number, argument in enumerate(arguments):
         if isinstance(argument, tuple):
             yield from buffers(argument, f"{before}{number}.")
@@ -81,7 +81,7 @@ def parse_argument(text: str) -> Any:
 
 
 def _typed(head: str, rest: str, text: str) -> Any:
-    """What says its type: a buffer, or a number."""
+    """An argument with its type: a buffer or a number."""
     if head == "file":
         return _from_file(rest)
     if head in FILLS:
@@ -104,7 +104,7 @@ def _whole(text: str) -> int:
 
 
 def _scalar(kind: str, count: str | None, text: str) -> Any:
-    """A number of a type, or two, three or four as CUDA's vector types have them."""
+    """A number of a type, or a vector of two, three or four."""
     if count is None:
         return _number(kind, text)
     from gpuemu.sass.machine.arguments import Aligned, bytes_of
@@ -124,7 +124,7 @@ def _number(kind: str, text: str) -> Any:
         if not _WHOLE.fullmatch(text):
             raise _refused(f"'{text[:40]}' for {kind}", "expected a whole number")
         number, limits = _whole(text), np.iinfo(NUMPY_TYPES[kind])
-        # Bits are written in hexadecimal for either sign.
+        # Hexadecimal numbers are bits, of either sign.
         if not limits.min <= number <= int(np.iinfo(f"u{NUMPY_TYPES[kind].itemsize}").max):
             raise _refused(f"{number} for {kind}", f"expected {limits.min} to {limits.max}")
         bits = number & ((1 << limits.bits) - 1)
@@ -142,7 +142,7 @@ def _number(kind: str, text: str) -> Any:
 
 
 def _split(text: str, whole: str) -> list[Any]:
-    """The fields of a structure, texts and lists of such, at commas and parentheses."""
+    """Split a structure into its fields at commas and parentheses: texts and lists of such."""
     fields: list[Any] = []
     around: list[list[Any]] = []
     wants_one = True
@@ -164,7 +164,7 @@ def _split(text: str, whole: str) -> list[Any]:
 
 
 def _fields(fields: Iterable[Any], where: str, depth: int) -> tuple[Any, ...]:
-    """A structure: each field says its type."""
+    """A structure from fields that each have a type."""
     found: list[Any] = []
     for field in fields:
         if isinstance(field, list | dict) and depth < _MOST_DEPTH:
@@ -180,14 +180,14 @@ def _fields(fields: Iterable[Any], where: str, depth: int) -> tuple[Any, ...]:
 
 
 def _from_json(path: str) -> tuple[Any, ...]:
-    right = 'expected a list or an object of fields, such as {"x": "zeros:f32:128", "n": "i32:128"}'
+    right = 'Give a list or an object of fields, such as {"x": "zeros:f32:128", "n": "i32:128"}'
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except OSError as error:
-        raise GpuemuError.one(path, None, "", str(error.strerror), right) from None
+        raise GpuemuError.one(path, None, "", str(error.strerror).lower(), right) from None
     except (ValueError, RecursionError):
-        raise GpuemuError.one(path, None, "", "no JSON", right) from None
+        raise GpuemuError.one(path, None, "", "invalid JSON", right) from None
     if not isinstance(content, list | dict) or not content:
         raise GpuemuError.one(path, None, "", f"{content!r}"[:60], right)
     return _fields(content.values() if isinstance(content, dict) else content, path, 0)
@@ -202,7 +202,7 @@ def _buffer(fill: str, rest: str, text: str) -> Any:
     shape = tuple(map(int, size.split("x"))) if re.fullmatch(r"[0-9]{1,12}(x[0-9]{1,12}){0,3}", size) else (0,)
     count = prod(shape)
     if not 0 < count * stored.itemsize <= MOST_BYTES:
-        right = f"expected a number of elements such as 16384 or 128x64, of {MOST_BYTES:,} bytes at most"
+        right = f"expected a number of elements such as 16384 or 128x64, of at most {MOST_BYTES:,} bytes"
         raise _refused(f"the size '{size[:40]}' in '{text[:60]}'", right)
     try:
         if not narrow or fill in ("zeros", "empty"):
@@ -215,7 +215,7 @@ def _buffer(fill: str, rest: str, text: str) -> Any:
 
 
 def _kept_as(kind: str, bits: Any) -> Any:
-    """The array, with the name of its type where NumPy has none for it."""
+    """The array, with the name of its type where NumPy has no such type."""
     if kind in NUMPY_TYPES:
         return bits
     from gpuemu.sass.numbers.narrow import named
@@ -238,14 +238,14 @@ def _filled(fill: str, kind: np.dtype[Any], count: int) -> Any:
         limits = np.iinfo(kind)
         return generator.integers(limits.min, limits.max, count, dtype=kind, endpoint=True)
     filled = np.empty(count, kind)
-    for start in range(0, count, _BLOCK):  # in blocks, since what NumPy makes first is up to eight times as large
+    for start in range(0, count, _BLOCK):  # in blocks, because NumPy's first array is up to eight times as large
         part = filled[start : start + _BLOCK]
         part[:] = np.arange(start, start + len(part)) if fill == "arange" else generator.uniform(-1, 1, len(part))
     return filled
 
 
 def _from_file(path: str) -> Any:
-    right = f"expected a .npy file of numbers, of {MOST_BYTES:,} bytes at most"
+    right = f"Give a .npy file of numbers, of at most {MOST_BYTES:,} bytes"
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size

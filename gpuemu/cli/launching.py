@@ -28,7 +28,7 @@ Command = Callable[..., Any]
 
 
 class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """`128`, `16,16` or `16x16x1`: up to three sizes, the missing ones 1."""
+    """`128`, `16,16` or `16x16x1`: up to three sizes; missing ones are 1."""
 
     name = "X[,Y[,Z]]"
 
@@ -54,7 +54,7 @@ class ExtentOption(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What the command line says of a launch."""
+    """The launch as the command line describes it."""
 
     kernel: str | None = None
     grid: tuple[int, int, int] = (1, 1, 1)
@@ -76,13 +76,13 @@ class LaunchOptions:
 
     @property
     def for_the_compiler(self) -> tuple[str, ...]:
-        """-D, -I and --nvcc-flag as the compiler takes them."""
+        """-D, -I and --nvcc-flag in the compiler's form."""
         return compiler_options(self.define, self.include, self.compiler_flags)
 
     def config(
         self, code: str | Cubin, args: Sequence[Any], arch: Architecture | None, budget: int = DEFAULT_BUDGET
     ) -> LaunchConfig:
-        """The launch. `budget`: the limit without --budget. Raises GpuemuError for a list of CTAs that is none."""
+        """The launch. `budget`: the limit without --budget. Raises GpuemuError if --cta is no list of CTAs."""
         return LaunchConfig(
             code, self.kernel, self.grid, self.block, self.cluster_size, self.dynamic_shared, args, arch,
             self.for_the_compiler if isinstance(code, str) else (), _ctas(self.cta), self.execute == "timed",
@@ -100,7 +100,7 @@ FIRST_TOUCH = {"warm": "l2", "cold": "dram"}
 
 
 def subject_options(command: Command) -> Command:
-    """Add what is replayed and on which hardware: `trace`, `arch_name`, `settings`."""
+    """Add the options for the trace and the hardware: `trace`, `arch_name`, `settings`."""
     values = click.option(
         "--set",
         "settings",
@@ -184,14 +184,14 @@ def launch_options(command: Command) -> Command:
 
 
 def replay_options(command: Any, without: tuple[str, ...] = ("save", "expect", "tolerance")) -> Command:
-    """As launch_options, without what looks at the results: --save, --expect and its --tolerance."""
+    """The options of launch_options without --save, --expect and --tolerance, which look at the results."""
     command = launch_options(command)
     command.__click_params__ = [given for given in command.__click_params__ if given.name not in without]
     return cast(Command, command)
 
 
 def checked_options(command: Any) -> Command:
-    """As replay_options, for a kernel that is executed whole and not timed: without --cta and --execute, too."""
+    """The options of replay_options without --cta and --execute, for a kernel that is executed whole and not timed."""
     return replay_options(command, ("save", "expect", "tolerance", "cta", "execute"))
 
 
@@ -201,11 +201,11 @@ _OPTIONS = {
     "cta": "--cta", "budget": "--budget", "stack": "--stack", "zero_shared": "--zero-shared", "define": "-D",
     "include": "-I", "compiler_flags": "--nvcc-flag", "execute": "--execute",
 }  # fmt: skip
-"""Options that a repeated run needs; what --save and --expect do is done."""
+"""Options that a repeated run needs. --save and --expect have had their effect."""
 
 
 def command_words(trace: str, arch_name: str | None, settings: tuple[str, ...], options: LaunchOptions) -> list[str]:
-    """What followed the command's name, as far as the run depends on it."""
+    """The words after the command's name that the run depends on."""
     words = [trace, *(("--arch", arch_name) if arch_name is not None else ())]
     words += [word for setting in settings for word in ("--set", setting)]
     for field in fields(options):
@@ -259,7 +259,7 @@ def executed(path: str, options: LaunchOptions, arch: str | Architecture | None,
 
 
 def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | None) -> Cubin:
-    """The cubin, or what a source compiles to with the options of the command line. Raises GpuemuError."""
+    """The cubin, or the one that a source compiles to with these options. Raises GpuemuError."""
     from gpuemu.arch import as_architecture
     from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -269,7 +269,7 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 
 
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
-    """The kernel's arguments: those of --arg, else a buffer for each pointer. Raises GpuemuError."""
+    """The kernel's arguments: those of --arg, or a buffer for each pointer. Raises GpuemuError."""
     from gpuemu.cli.kernel_arguments import parse_arguments
     from gpuemu.sass.machine.arguments import NO_ARGUMENTS, default_arguments
     from gpuemu.sass.tools.disassembly import decode_function
@@ -282,13 +282,13 @@ def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
 
 
 def tell(sentence: str) -> None:
-    """A line on stderr, if there is anything to tell."""
+    """Print a line on stderr, unless it is empty."""
     if sentence:
         click.echo(sentence, err=True)
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """The notes of a run on stderr, beside rows that have no room for them."""
+    """Print the notes of a run on stderr, for formats without room for notes."""
     for note in notes:
         tell(f"note: {note}")
 

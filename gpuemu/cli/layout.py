@@ -1,4 +1,4 @@
-"""`gpuemu layout`: where a layout puts each thread's part of a tile."""
+"""`gpuemu layout`: the places where a layout puts each thread's part of a tile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuemu.cli.writing import format_option, output_option, write_out
         "LAYOUT": {
             "plain": "Rows follow each other.",
             "Swizzle<B,M,S>": "i ^ ((i >> S) & (((1 << B) - 1) << M)) of the element's number, as in CuTe.",
-            "Swizzle<B,M,S>:bytes": "The same of byte addresses.",
+            "Swizzle<B,M,S>:bytes": "The swizzle on byte addresses instead.",
             "pad:8, pad:8/64": "8 unused elements after every row, or after every 64 elements.",
             "diagonal:1, diagonal:8/2": "Columns rotate by 1 in every row, or by 8 every 2 rows.",
             "tma:none, tma:32, tma:64, tma:128": "Boxes of a tensor map with that swizzle, as wgmma reads them.",
@@ -72,7 +72,7 @@ def layout(
     chosen = parse_layout(name, shape, max(1, shape.elements // max(1, each)))
     found = rows(chosen, shape, each, geometry)
     if picture_alone and isinstance(chosen, VirtualThreads):
-        right = "expected a layout; virtual threads move threads, and their tile is that of plain"
+        right = "expected a layout. Virtual threads move threads: their tile is the one of plain"
         raise GpuemuError.one("--picture", None, "", f"'{name}'", right)
     pictures = [] if isinstance(chosen, VirtualThreads) else [cells(geometry, shape, chosen, each)]
     if form == "json":

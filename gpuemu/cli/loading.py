@@ -1,4 +1,4 @@
-"""What commands replay, loaded or recorded, and how they write what they found."""
+"""Load or record the traces that commands replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[str, int]]:
-    """The values of --set: those of the hardware, and those of the trace's layout. Raises GpuemuError."""
+    """The values of --set, for the hardware and for the trace's layout. Raises GpuemuError."""
     from gpuemu.arch import parse_overrides
 
     overrides: dict[str, object] = {}
@@ -39,7 +39,7 @@ def parse_settings(settings: tuple[str, ...]) -> tuple[dict[str, object], dict[s
 def loaded_trace(
     trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions | None = None
 ) -> tuple[Trace, Architecture]:
-    """A trace, loaded or recorded from machine code as `launch` says, and what it runs on. Raises GpuemuError."""
+    """A trace, loaded or recorded from machine code as `launch` says, and its architecture. Raises GpuemuError."""
     loaded, arch, results = _loaded(trace, arch_name, settings, launch or LaunchOptions(), False)
     if results is not None:
         results.deliver(loaded, False)
@@ -49,7 +49,9 @@ def loaded_trace(
 def _loaded(
     trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions, hold: bool
 ) -> tuple[Trace, Architecture, Results | None]:
-    """As `loaded_trace`, with the results of machine code before they are delivered; `hold` is that of `executed`."""
+    """The trace of `loaded_trace`, and the results of machine code before they are delivered. `hold`: as for
+    `executed`.
+    """
     from gpuemu.arch import load_arch
 
     overrides, layout = parse_settings(settings)
@@ -69,7 +71,7 @@ def _loaded(
 
 
 def changed(arch: Architecture, overrides: dict[str, object]) -> Architecture:
-    """With the values of --set; one of a chip of another architecture is refused. Raises GpuemuError."""
+    """The architecture with the values of --set. Raises GpuemuError, also for a chip of another architecture."""
     from gpuemu.arch.files import having
 
     for name in overrides:
@@ -82,12 +84,12 @@ def changed(arch: Architecture, overrides: dict[str, object]) -> Architecture:
 
 
 def saved_trace(trace: str, arch: str | None, launch: LaunchOptions, layout: dict[str, int] | None = None) -> Trace:
-    """A trace that is loaded; `launch` may name a kernel of a list, and nothing else. Raises GpuemuError."""
+    """Load a trace; `launch` may name a kernel of a list, and nothing else. Raises GpuemuError."""
     from gpuemu.trace.files import lists_kernels, load_trace, locate
 
     refused = (replace(launch, kernel=None) if lists_kernels(trace) else launch).given
     if refused:
-        locate(trace, arch)  # what it is comes before what was given with it
+        locate(trace, arch)  # Say what the file is before refusing the options.
         right = "Remove them: a trace contains its launch"
         raise GpuemuError.one(trace, None, "", f"a trace takes no {refused}", right)
     return load_trace(trace, arch=arch, layout=layout, kernel=launch.kernel)

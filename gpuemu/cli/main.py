@@ -46,7 +46,7 @@ SECTIONS = {
         "engine": "Show or compile the simulation engine.",
     },
 }
-"""Section: subcommand: its line in the help, so that --help imports none of them."""
+"""The sections of the help: each subcommand with its line, so that --help imports none of them."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
@@ -94,7 +94,8 @@ def cli() -> None:
 def main() -> None:
     """Run the command line: problems with the input go to standard error, with exit code 2.
 
-    A standard output that takes no more, such as a full disk, ends with exit code 2 as well: a verdict is lost with it.
+    A standard output that cannot be written, such as on a full disk, also ends with exit code 2, because a verdict is
+    lost with it.
     """
     interrupts.answer()
     with terminals() as (output, _):
@@ -137,7 +138,7 @@ def _say(problem: Problem | str) -> None:
 
 
 def _usage(error: click.ClickException) -> str:
-    """What is wrong with a command line, and where its help is."""
+    """The error of a command line, and the command that shows its help."""
     told = re.sub(r"^[A-Z](?=[a-z])", lambda letter: letter[0].lower(), shown_in_a_line(error.format_message()))
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{sentence(told)} Try '{context.command_path} --help'." if context else sentence(told)

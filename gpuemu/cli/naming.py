@@ -1,4 +1,4 @@
-"""`--name`: recordings of one kernel that differ in a number, from which that number gets a name in the trace."""
+"""`--name`: record a kernel several times with different values of a number, and name that number in the trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RIGHT = (
     "the value that turns the swizzle off"
 )
 SWIZZLE = "swizzle"
-"""The name that stands for the three of a swizzle."""
+"""The name that means the three numbers of a swizzle."""
 _FORM = re.compile(r"([A-Za-z_]\w*)=([A-Za-z_]\w*|\d+):(.*)")
 
 
@@ -23,7 +23,7 @@ _FORM = re.compile(r"([A-Za-z_]\w*)=([A-Za-z_]\w*|\d+):(.*)")
 class NameOption:
     """A name, what changes with it (a macro, or the number of an argument), and the values to record.
 
-    With each value the bytes of dynamic shared memory, None where they stay as they are.
+    Each value comes with the bytes of dynamic shared memory, None where they do not change.
     """
 
     name: str
@@ -58,7 +58,7 @@ class NameOption:
 
 
 def record_named(path: str, option: NameOption, given: LaunchOptions, arch: str | None) -> tuple[Trace, Naming]:
-    """Execute the kernel once for each value; the trace of the first, and its names. Raises GpuemuError.
+    """Execute the kernel once for each value. Returns the trace of the first, and its names. Raises GpuemuError.
 
     The recording without a swizzle comes after the kernel as it is.
     """
@@ -77,6 +77,6 @@ def record_named(path: str, option: NameOption, given: LaunchOptions, arch: str 
 
 
 def _of_the_same_ctas(given: LaunchOptions, trace: Trace) -> LaunchOptions:
-    """Another launch of which the same CTAs are recorded; its results are neither saved nor compared."""
+    """Another launch that records the same CTAs. Its results are neither saved nor compared."""
     ctas = ",".join(str(cta) for cta in sorted({warp.cta for warp in trace.warps}))
     return replace(given, cta=ctas, save=(), expect=())

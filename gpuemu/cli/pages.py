@@ -1,4 +1,4 @@
-"""The pages of `gpuemu run`, in the form that is asked for."""
+"""The pages of `gpuemu run` in each output format."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PAGES = {
     "source": ("text", "json", "csv"),
     "timeline": ("text", "json", "csv", "perfetto"),
 }
-"""Each page and the forms it comes in."""
+"""The formats of each page."""
 FORMS = tuple(dict.fromkeys(form for forms in PAGES.values() for form in forms))
 OF_VERDICTS = ("junit", "sarif", "github")
-"""Forms for CI, in which stands what became of `--fail-on` and `--baseline`."""
+"""Formats for CI, which contain the verdicts of `--fail-on` and `--baseline`."""
 STYLES: dict[str, dict[str, Any]] = {
     "plain": {}, "strong": {"bold": True}, "faint": {"dim": True}, "bad": {"fg": "red"},
 }  # fmt: skip
@@ -36,7 +36,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be shown: a page, its form, and how much of it."""
+    """A page to show: its format, and how much of it."""
 
     page: str
     form: str
@@ -52,7 +52,7 @@ class Wanted:
 
     @property
     def is_rows(self) -> bool:
-        """Whether it is rows alone, with no room for notes."""
+        """Whether the page has rows only, with no room for notes."""
         return self.form == "csv" or (self.form == "json" and self.page != "summary")
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Wanted:
 
 
 def beside(also: Iterable[str], sources: tuple[Path, ...]) -> list[tuple[Path, Wanted]]:
-    """What `--also FORMAT=FILE` asks for. Raises GpuemuError."""
+    """The outputs of `--also FORMAT=FILE`. Raises GpuemuError."""
     found = []
     for text in also:
         form, _, file = text.partition("=")
@@ -85,10 +85,10 @@ def rendered(
     sure: Sure | None = None,
     other: Mapping[str, Any] | None = None,
 ) -> str:
-    """The page as text; `ranking`: for the report, what costs most. `verdicts`: what became of what was asked.
-    `sure`: how sure the cycles are. `other`: for the report, the data of a run beside this one.
+    """The page as text. `ranking`: the most expensive causes, for the report. `verdicts`: see `--fail-on`. `sure`: the
+    uncertainty of the cycles. `other`: the data of a second run to show beside this one in the report.
 
-    Raises GpuemuError for warps that are not there.
+    Raises GpuemuError for warps that do not exist.
     """
     if wanted.form in OF_VERDICTS:
         return _of_verdicts(result, wanted, verdicts)
@@ -137,7 +137,7 @@ def _of_verdicts(result: Result, wanted: Wanted, verdicts: Sequence[Verdict]) ->
 
 
 def source_texts(result: Result, places: Iterable[Path]) -> dict[str, list[str]]:
-    """The lines of the source files that the code names, of those among `places` or else as the trace keeps them."""
+    """The lines of the source files that the code names, from `places` or else from the trace."""
     from gpuemu.trace.lines import texts_of
     from gpuemu.views.source import lines_of, texts_in
 
@@ -170,7 +170,9 @@ def _timeline(result: Result, wanted: Wanted) -> str:
 
 
 def columns_of(elsewhere: int, to_a_file: bool = False) -> int:
-    """As wide as the terminal or as COLUMNS asks for, from 60 to 200; elsewhere the same run gives the same bytes."""
+    """The width of the terminal or of COLUMNS, from 60 to 200; otherwise `elsewhere`, so that equal runs give equal
+    bytes.
+    """
     asked = os.environ.get("COLUMNS", "")
     if to_a_file or not (sys.stdout.isatty() or (asked.isdecimal() and int(asked))):
         return elsewhere
@@ -182,7 +184,7 @@ def _json(data: Any) -> str:
 
 
 def fitted(line: str, columns: int, hang: int = 4) -> list[str]:
-    """A line as it is where it fits, or where `columns` are 0; what is too much goes on below it, `hang` further in."""
+    """Wrap a line at `columns`, with later lines `hang` further in. The line stays whole if `columns` is 0."""
     if not columns or len(line) <= columns:
         return [line]
     within = " " * min(columns // 2, len(line) - len(line.lstrip()) + hang)
@@ -190,7 +192,7 @@ def fitted(line: str, columns: int, hang: int = 4) -> list[str]:
 
 
 def styled(lines: Iterable[tuple[str, str]], colour: bool) -> str:
-    """Lines with a style each as one text, `colour` on a terminal alone, where none is wider than that."""
+    """Join styled lines into one text: with `colour` for a terminal, wrapped to its width."""
     columns = columns_of(0, not colour)
     fits = ((name, part) for name, line in lines for part in fitted(line, columns))
     return "\n".join(style(line, **STYLES[name]) if colour else line for name, line in fits) + "\n"

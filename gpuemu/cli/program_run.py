@@ -1,4 +1,4 @@
-"""Runs a program on an emulated GPU, for `gpuemu exec` and for `gpuemu run` of a source with a main function."""
+"""Run a program on an emulated GPU, for `gpuemu exec` and for `gpuemu run` of a source with a main function."""
 
 from __future__ import annotations
 

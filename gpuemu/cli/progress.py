@@ -1,7 +1,7 @@
 """Progress on stderr: a bar for work of more than two seconds on a terminal, a line per minute elsewhere.
 
-The computation does not know about it: it hands out a function that counts the warp instructions that are done, and a
-thread beside it asks ten times a second, or once a minute.
+The computation does not know about the bar. It hands out a function that counts the finished warp instructions, and a
+thread calls it ten times per second, or once per minute.
 
     executing  ━━━━━━━━━━━━━━━━━╸━━━━━━━━━━━━━━━━━━━━━━  3/8 CTAs  1,203,402 warp instructions  0:00:04
     replaying  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  1,203,402 of 1,600,000 warp instructions  0:00:02
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from gpuemu.engine import Observer
 
 AFTER_SECONDS = 2.0
-"""Work that ends earlier needs no bar."""
+"""Shorter work shows no bar."""
 _EVERY_SECONDS = 0.1
 LINE_SECONDS = 60.0
-"""Between lines where there is no terminal, such as in a log of CI."""
+"""The time between lines where there is no terminal, such as in a CI log."""
 
 Count = Callable[[], int]
 
@@ -38,7 +38,7 @@ _WAITS = "waiting for another process that compiles the engine"
 
 
 def _observer(watch: Callable[[Count], None], compiles: Callable[[bool], None] = lambda waits: None) -> Observer:
-    """Hands on what tells how many instructions have issued, and that the engine is compiled first."""
+    """Receives the function that counts issued instructions, and the news that the engine is being compiled."""
     from gpuemu.engine import Observer
 
     class Issues(Observer):
@@ -52,11 +52,10 @@ def _observer(watch: Callable[[Count], None], compiles: Callable[[bool], None] =
 
 
 class ProgressBar:
-    """A context in which a computation may be watched.
+    """A context that shows the progress of a computation.
 
-    `doing` is the word in front. `ctas`: how many there are to execute, of which `count_ctas` tells how many are
-    done; or `runs`, told by `count_runs`; or `instructions`: how many warp instructions there are in all, if that is
-    known.
+    `doing` is the word in front. The total is `ctas` to execute, reported by `count_ctas`; or `runs`, reported by
+    `count_runs`; or `instructions`, the number of warp instructions if it is known.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class ProgressBar:
         self._ctas_done = 0
         self._count: Count | None = None
         self._before = ""
-        """What is done before anything can be counted, and since when."""
+        """The work that precedes counting, and when it began."""
         self._before_since = self._since = 0.0
         self._stop: Event | None = None
         self._thread: Thread | None = None
@@ -87,19 +86,19 @@ class ProgressBar:
         return _observer(self.watch, self.compiles)
 
     def count_runs(self, done: int, total: int) -> None:
-        """Take the number of runs done and that of all."""
+        """Set the number of finished runs and of all runs."""
         self._ctas_done, self._runs = done, total
 
     def watch(self, count: Count) -> None:
-        """Take the function that counts the instructions that are done."""
+        """Set the function that counts finished instructions."""
         self._count, self._before = count, ""
 
     def compiles(self, waits: bool) -> None:
-        """Take whether another process compiles the engine, or this one."""
+        """Set whether another process compiles the engine, or this one."""
         self._before, self._before_since = _WAITS if waits else _COMPILES, time.monotonic()
 
     def count_ctas(self, done: int, total: int) -> None:
-        """Take the number of CTAs done and that of all."""
+        """Set the number of finished CTAs and of all CTAs."""
         self._ctas_done, self._ctas = done, total
 
     def __enter__(self) -> ProgressBar:
@@ -136,7 +135,7 @@ class ProgressBar:
             try:
                 self._stream.write(f"{doing}: {', '.join(filter(None, (counts, seconds)))}\n")
                 self._stream.flush()
-            except (OSError, ValueError):  # nobody reads it any more
+            except (OSError, ValueError):  # Nobody reads it any more.
                 return
 
     def _bar(self) -> Any:
@@ -159,7 +158,7 @@ class ProgressBar:
         bar.update(task, description=doing, counts=counts, completed=completed, total=total, refresh=True)
 
     def _state(self) -> tuple[str, str, int, int | None]:
-        """The work, its counts in words, and how much of how much is done."""
+        """The work, its counts in words, the finished amount and the total."""
         if self._before:
             return self._before, f"{time.monotonic() - self._before_since:.0f} s", 0, None
         if self._runs is not None:

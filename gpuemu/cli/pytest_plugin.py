@@ -1,4 +1,4 @@
-"""A pytest fixture that runs a kernel on the emulated SM: no GPU, no profiler, the same figures on every machine.
+"""A pytest fixture that runs a kernel on the emulated SM: no GPU, no profiler, equal figures on every machine.
 
     def test_tile(gpu_kernel):
         run = gpu_kernel("tile.cu", block=32, args=[np.arange(1024, dtype=np.float32), out])
@@ -6,7 +6,7 @@
         assert run["global_load.sectors"] <= 128
         run.holds("tile.baseline.yaml", cycles="2%")
 
-Figures are those of `gpuemu run --fail-on`. `pytest --renew-baselines` writes the files that `holds` names anew.
+The figures are those of `gpuemu run --fail-on`. `pytest --renew-baselines` rewrites the files that `holds` names.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class GuessedTimeWarning(UserWarning):
-    """A kernel has instructions that no rule times: pytest's summary names them."""
+    """A kernel has instructions without a timing rule. pytest's summary names them."""
 
 
 class KernelRun:
-    """What a kernel did: each figure by its name, as an attribute or in brackets; `result` has all of it."""
+    """A finished run: each figure by name, as an attribute or in brackets. `result` is the whole Result."""
 
     def __init__(self, result: Result, folder: Path, renew: bool):
         self.result = result
@@ -67,9 +67,10 @@ class KernelRun:
             raise AttributeError(str(error)) from None
 
     def holds(self, file: str | os.PathLike[str], **allowed: str) -> None:
-        """Fail where a figure is worse than the baseline allows; `allowed` as in cycles="2%".
+        """Fail if a figure is worse than the baseline allows; `allowed` as in cycles="2%".
 
-        A file beside the test, written where there is none and by --renew-baselines. Raises GpuemuError.
+        The baseline is a file beside the test. It is written if it is missing, and by --renew-baselines. Raises
+        GpuemuError.
         """
         from gpuemu.cli.asking import Kept
 
@@ -81,19 +82,19 @@ class KernelRun:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the command line and of pytest's own file."""
-    told = "Write the baselines of gpu_kernel anew."
+    """The plugin's options of the command line and of pytest's configuration file."""
+    told = "Rewrite the baselines of gpu_kernel."
     parser.getgroup("gpuemu").addoption("--renew-baselines", action="store_true", help=told)
     parser.addini("gpuemu_arch", "The hardware of gpu_kernel, such as sm_90; by default what the code is for.")
 
 
 @pytest.fixture
 def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
-    """Runs a kernel of a .cu, .cubin or .ptx, or a trace; files are named from the folder of the test.
+    """Run a kernel of a .cu, .cubin or .ptx, or a trace. Paths are relative to the test's folder.
 
     gpu_kernel(file, kernel=None, grid=1, block=32, dynamic_shared_bytes=0, args=(), *, arch=None, settings={},
-    options=(), **more): as gpuemu.trace_kernel takes them. `settings` change values of the hardware, of a trace its
-    layout, too; `options` go to the compiler. Arrays hold afterwards what the kernel stored.
+    options=(), **more): the arguments of gpuemu.trace_kernel. `settings` change values of the hardware, and of a
+    trace's layout; `options` go to the compiler. Afterwards, arrays hold the values that the kernel stored.
     """
     folder = request.path.parent
     configured = request.config.getini("gpuemu_arch") or None
@@ -139,6 +140,6 @@ def gpu_kernel(request: pytest.FixtureRequest) -> Callable[..., KernelRun]:
 
 
 def _beside(folder: Path, file: str | os.PathLike[str]) -> Path | str:
-    """A file beside the test; a name without a suffix is that of a shipped trace where there is no such file."""
+    """A file beside the test. A name without a suffix is a shipped trace if there is no such file."""
     path = folder / file
     return path if path.suffix or path.exists() else os.fspath(file)

@@ -1,4 +1,4 @@
-"""`gpuemu rank`: configurations of a kernel, in order."""
+"""`gpuemu rank`: the configurations of a kernel by estimated duration."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _space(files: tuple[str, ...], axes: tuple[tuple[str, tuple[Any, ...]], ...]
     if first.endswith(".json"):
         if len(files) > 1 or given or axes:
             raise GpuemuError.one(
-                first, None, "", "other files or launch options are given as well", "Give the list alone"
+                first, None, "", "other files or launch options are given as well", "Give only the list"
             )
         return as_space(_from_json(first))
     if axes and not all(file.endswith((".cu", ".ptx")) for file in files):
@@ -188,9 +188,9 @@ def _from_json(path: str) -> list[Any]:
     try:
         listed = json.loads(read_whole(path, 1 << 28))
     except (OSError, ValueError) as error:
-        raise GpuemuError.one(path, None, "", f"no JSON ({error})", "expected a list of configurations") from None
+        raise GpuemuError.one(path, None, "", f"invalid JSON ({error})", "Give a list of configurations") from None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise GpuemuError.one(path, None, "", "something else", "expected a list of objects")
+        raise GpuemuError.one(path, None, "", "the JSON is no list of objects", "Give a list of configurations")
     known: dict[str, Any] = {}
 
     def argument(text: Any) -> Any:
@@ -213,7 +213,7 @@ def _from_json(path: str) -> list[Any]:
 def _varied(
     file: str, axes: tuple[tuple[str, tuple[Any, ...]], ...], launch: LaunchTexts
 ) -> list[Configuration]:  # fmt: skip
-    """A configuration for each combination of values; arrays are shared by those that name the same."""
+    """A configuration for each combination of values. Equal arguments share their arrays."""
     from gpuemu.cli.kernel_arguments import parse_arguments
     from gpuemu.studies.rank.configuration import Configuration
     from gpuemu.studies.rank.spaces import spanned
@@ -260,7 +260,7 @@ def _extent(option: str, text: str, values: dict[str, Any]) -> tuple[int, int, i
 
 
 def _number(option: str, text: str, values: dict[str, Any]) -> int:
-    """A number with varied names in it."""
+    """The value of an expression in the varied names."""
     from gpuemu.base.expressions import compile_expression
 
     whole = {name: value for name, value in values.items() if isinstance(value, int)}
@@ -280,9 +280,9 @@ def _rendered(ranking: Ranking, form: str, rows: int | None, to_a_file: bool) ->
 
 
 def _report_chips_without_rows(ranking: Ranking, form: str, rows: int | None) -> None:
-    """Write to stderr which chips refused every configuration, and why, unless the table says so.
+    """Print to stderr which chips refused every configuration, and why, unless the table says so.
 
-    Exits if all chips did: there is no ranking to show.
+    Exits if all chips did, because there is no ranking to show.
     """
     from gpuemu.studies.rank.rank_text import refusals
 
@@ -294,7 +294,7 @@ def _report_chips_without_rows(ranking: Ranking, form: str, rows: int | None) ->
 
 
 def _holds(ranking: Ranking, expected: str) -> bool:
-    """Whether the best has these values; what else it has is said."""
+    """Whether the best configuration has these values. If not, print the values that it has."""
     best = ranking.best
     wanted = dict(part.partition("=")[::2] for part in re.split(r"[,\s]+", expected.strip()))
     holds = expected == best.label or all(str(best.values.get(name)) == value for name, value in wanted.items())

@@ -1,4 +1,4 @@
-"""What becomes of a kernel's results: --save, --expect, and the text that printf prints."""
+"""The results of a kernel: --save, --expect, and the text that printf prints."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from gpuemu.trace.model import Trace
 
 DIFFERS = 1
-"""Exit code where a result is not what --expect says."""
+"""The exit code if a result differs from --expect."""
 COUNTS = "the kernel reads the clock: its results have counts of instructions for it; gpuemu run saves emulated cycles"
 
 
 class Results:
-    """The results of an execution, for `save` and `expect` as the command line has them. Raises GpuemuError."""
+    """The results of an execution; `save` and `expect` as on the command line. Raises GpuemuError."""
 
     def __init__(self, arguments: list[Any], save: Sequence[str], expect: Sequence[str], tolerance: float):
         self._saves = [_save(text, arguments) for text in save]
@@ -29,18 +29,19 @@ class Results:
         self._held: list[str] = []
 
     def hold(self, text: str) -> None:
-        """Keep what printf has printed until `deliver`, because a second execution may print something else."""
+        """Keep the output of printf until `deliver`, because a second execution may print something else."""
         self._held.append(text)
 
     def release(self) -> None:
-        """Print what was kept: something has failed, and nothing will be delivered."""
+        """Print the kept output: something has failed, and nothing will be delivered."""
         print_to_stderr("".join(self._held))
         self._held.clear()
 
     def deliver(self, trace: Trace, emulated_clock: bool) -> None:
-        """Print, save and compare the results; `emulated_clock`: whether reads of the clock have found cycles.
+        """Print, save and compare the results. `emulated_clock`: whether reads of the clock have returned emulated
+        cycles.
 
-        Raises GpuemuError, and SystemExit where a result is not as expected.
+        Raises GpuemuError, and SystemExit if a result differs from the expected one.
         """
         import numpy as np
 
@@ -54,7 +55,7 @@ class Results:
                 with whole_file(target) as file:
                     np.save(file, array)
             except OSError as error:
-                right = "expected a file that can be written"
+                right = "Choose a file that can be written"
                 raise GpuemuError.one(target, None, "", str(error.strerror).lower(), right) from None
         verdicts = [(one, one.verdict()) for one in self._expected]
         for one, wrong in verdicts:
@@ -64,12 +65,12 @@ class Results:
 
 
 def print_to_stderr(text: str) -> None:
-    """What a kernel prints goes to stderr: stdout is the report's."""
+    """Print the kernel's output to stderr, because stdout belongs to the report."""
     click.echo(text, nl=False, err=True)
 
 
 def _save(text: str, arguments: list[Any]) -> tuple[Any, str]:
-    """The array that an option means, and the file that it goes to."""
+    """The array of such an option, and its file."""
     from gpuemu.cli.kernel_arguments import buffers
 
     number, _, target = text.partition("=")

@@ -1,4 +1,4 @@
-"""`gpuemu run`: replay a trace and say how it went."""
+"""`gpuemu run`: replay a trace and report the result."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def run(
         raise SystemExit(run_source(trace, arch_name, settings, shown.form, shown.output, code, context))
     refuse_terminal(shown.output, shown.form)
     texts = shown.sources
-    if is_machine_code(trace):  # what a .cu includes lies beside it, or where the compiler looks for it
+    if is_machine_code(trace):  # included files are beside the .cu or in -I folders
         folders = (Path(trace).parent, *map(Path, launch.include)) if is_source(trace) else ()
         texts = (Path(trace), *shown.sources, *folders)
     wanted = shown.wanted(texts, shlex.join(command_words(trace, arch_name, settings, launch)))
@@ -191,7 +191,7 @@ def run(
 def _ranking(
     result: Result, trace: str, arch_name: str | None, settings: tuple[str, ...], launch: LaunchOptions
 ) -> list[dict[str, Any]]:
-    """What each cause of a run costs, as rows of the report's table."""
+    """The cost of each cause, as rows of the report's table."""
     from gpuemu.studies.why.api import why
 
     with ProgressBar("simulating causes", runs=1) as bar:

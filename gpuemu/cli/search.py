@@ -1,4 +1,4 @@
-"""`gpuemu search`: the best layouts of a tile, with the proof that there is none better."""
+"""`gpuemu search`: the best layouts of a tile, with the proof that no layout is better."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def is_program(path: str, context: click.Context) -> bool:
         return False
     try:
         return _MAIN.search(_COMMENT.sub(b" ", read_whole(path))) is not None
-    except OSError:  # whoever reads it next says so
+    except OSError:  # The next reader reports the error.
         return False
 
 

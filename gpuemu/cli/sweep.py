@@ -96,7 +96,7 @@ def sweep(
 
 
 def _checked(form: str | None, output: str | None, plot: str | None, jobs: int | None, cluster: str | None) -> str:
-    """The format, when everything that is needed for the outputs is there. Raises GpuemuError."""
+    """The output format, after checking that everything for the outputs is there. Raises GpuemuError."""
     from gpuemu.studies.sweeps.api import check_places
 
     form = form_of(form, output)
@@ -137,7 +137,7 @@ def _study(
     written = read_study(study_file)
     if given.axes:
         right = "Use one of the two"
-        raise GpuemuError.one("--vary", None, "", "--vary with --study", right)
+        raise GpuemuError.one("--vary", None, "", "--study is given as well", right)
     changed = {setting.name for setting in fixed}
     kept = tuple(setting for setting in written.fixed if setting.name not in changed)
     return Study(

@@ -1,7 +1,7 @@
-"""Where text leaves for the terminal: control characters of foreign names are shown; what cannot be written is said.
+"""The way to the terminal: control characters of foreign names become visible, and write errors are reported.
 
-`main` puts a Terminal in the place of each standard stream, so that all that anybody prints goes through it. What the
-program itself adds, styles and progress bars, comes from `style` and goes to `own`.
+`main` replaces each standard stream by a Terminal, so that all output goes through it. The program's own styles and
+progress bars come from `style` and go to `own`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from gpuemu.base.shown import shown
 
 _STYLED = re.compile(r"\x1b(?=\[[0-9;]*m)")
 _MARK = f"\ue000{secrets.token_hex(8)}"
-"""Stands for the escape of a style that is ours, which no name can know."""
+"""A stand-in for the escape of the program's own styles, which no foreign name can contain."""
 
 
 class OutputError(Exception):
-    """Standard output takes no more; the text says why."""
+    """Standard output cannot be written; the text says why."""
 
 
 class Terminal:
-    """A standard stream, None if the program was started without.
+    """A standard stream, None if the program was started without it.
 
-    A reader that closes its pipe, as `head` does, wants no more: the rest is dropped without a word, and the exit code
-    is the one that a patient reader would see. Raises OutputError where the stream takes nothing for another reason;
-    for standard error there is nobody to tell.
+    A reader that closes its pipe, as `head` does, wants no more. The rest is dropped silently, and the exit code is the
+    one that a patient reader would see. Raises OutputError if writing fails for another reason. Nobody could read such
+    an error of standard error.
     """
 
     def __init__(self, stream: TextIO | None, *, must_take: bool):
@@ -46,11 +46,11 @@ class Terminal:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text with its control characters shown."""
+        """Write text with visible control characters."""
         return self._send(shown(text).replace(_MARK, "\x1b"), len(text))
 
     def flush(self) -> None:
-        if self._waits:  # a full device refuses even nothing
+        if self._waits:  # A full device refuses even an empty text.
             self._send("", 0, flush=True)
             self._waits = False
 
@@ -75,16 +75,16 @@ class Terminal:
 
     @property
     def own(self) -> TextIO:
-        """The stream without us in between, for what draws on a terminal by itself."""
+        """The bare stream, for libraries that draw on a terminal themselves."""
         return self._stream
 
     @property
     def styled(self) -> Any:
-        """The stream for text whose styles are ours, and whose names have been shown."""
+        """The stream for text that has the program's own styles, and whose names have been made visible."""
         return _Styled(self) if self.isatty() else self
 
     def end(self) -> None:
-        """Drop what the stream still holds and all that follows, so that Python does not complain when it exits."""
+        """Drop the buffered text and all later text, so that Python does not complain when it exits."""
         if self._given is not None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -101,13 +101,13 @@ class _Styled:
         return getattr(self._terminal, name)
 
     def write(self, text: str) -> int:
-        """Write text with all but its styles shown."""
+        """Write text, with its styles kept and all other control characters made visible."""
         return self._terminal.write(_STYLED.sub(_MARK, text))
 
 
 @contextmanager
 def terminals() -> Iterator[tuple[Terminal, Terminal]]:
-    """Standard output and standard error as Terminals, for as long as this lasts."""
+    """Replace standard output and standard error by Terminals, within this context."""
     before = sys.stdout, sys.stderr
     output, errors = Terminal(sys.stdout, must_take=True), Terminal(sys.stderr, must_take=False)
     sys.stdout, sys.stderr = output, errors
@@ -118,22 +118,22 @@ def terminals() -> Iterator[tuple[Terminal, Terminal]]:
 
 
 def own(stream: TextIO) -> TextIO:
-    """A stream as it is without a Terminal."""
+    """The stream below a Terminal."""
     return stream.own if isinstance(stream, Terminal) else stream
 
 
 def styled(stream: TextIO) -> Any:
-    """A stream that lets styles through if it is a Terminal."""
+    """The styled stream of a Terminal, or the stream itself."""
     return stream.styled if isinstance(stream, Terminal) else stream
 
 
 def is_styled(text: str) -> bool:
-    """Whether `style` gave it a style."""
+    """Whether `style` styled it."""
     return _MARK in text
 
 
 def style(text: str, **attributes: Any) -> str:
-    """Text with a style on a terminal, and as it is elsewhere."""
+    """Text with a style on a terminal, and plain text elsewhere."""
     if not attributes or not isinstance(sys.stdout, Terminal) or not sys.stdout.isatty():
         return text
     return click.style(shown(text), **attributes).replace("\x1b", _MARK)

@@ -1,4 +1,4 @@
-"""`gpuemu trace`: execute a kernel's machine code and record what it did."""
+"""`gpuemu trace`: execute a kernel's machine code and record its trace."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def trace(
     from gpuemu.trace.files import format_of, lists_kernels
 
     if lists_kernels(output):
-        right = "expected a name that ends in .yaml, .traceg or .traceg.xz"
-        raise GpuemuError.one("-o", None, "", f"'{output}', the name of a list of kernels", right)
+        right = "Choose a name that ends in .yaml, .traceg or .traceg.xz"
+        raise GpuemuError.one("-o", None, "", f"'{output}' is the name of a list of kernels", right)
     naming = None
     for option, given in (("--name", named is not None), ("--with-source", with_source)):
         if given and format_of(output) is not None:
@@ -81,7 +81,7 @@ def trace(
     try:
         written = _write(recorded, output, naming)
     except OSError as error:
-        right = "expected a file that can be written"
+        right = "Choose a file that can be written"
         raise GpuemuError.one(output, None, "", str(error.strerror).lower(), right) from None
     if naming is not None:
         names = " and ".join(f"layout.{name} = {value}" for name, value in naming.layout.items())
@@ -94,7 +94,7 @@ def trace(
 
 
 def _write(trace: Trace, output: str, naming: Naming | None) -> list[Path]:
-    """Write a trace in the form that the file's name says; the files written. Raises GpuemuError and OSError."""
+    """Write a trace in the form of the file's suffix. Returns the written files. Raises GpuemuError and OSError."""
     from gpuemu.trace.files import format_of
     from gpuemu.trace.recorded import write_trace
 
@@ -114,7 +114,7 @@ def keeping_source(trace: Trace, kernel_file: str, options: LaunchOptions) -> Tr
     texts = {name: text for name, text in texts_of(trace, places).items() if not Path(name).is_absolute()}
     if not texts:
         names = sorted({file for instruction in trace.code for file, _ in instruction.source})
-        found = f"no {' or '.join(names)} beside the kernel" if names else "code that does not name its source lines"
+        found = f"no {' or '.join(names)} beside the kernel" if names else "the code does not name its source lines"
         right = "Give a .cu, or a .cubin compiled with -lineinfo whose sources are there"
         raise GpuemuError.one(kernel_file, None, "", found, right)
     return replace(trace, source_text=texts)

@@ -6,7 +6,8 @@ import click
 
 from gpuemu.cli.help import Command
 
-WIDTH = 100
+WIDTH = 200
+"""Columns where the output is no terminal: each trace has one line."""
 
 
 @click.command(

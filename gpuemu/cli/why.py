@@ -1,4 +1,4 @@
-"""`gpuemu why`: what each cause costs, by running without it."""
+"""`gpuemu why`: the cost of each cause, by simulating without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the output of a command goes: to the terminal, or with -o to a file, compressed where it ends in .gz."""
+"""Where the output of a command goes: to the terminal, or with -o to a file, which is compressed if it ends in .gz."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def format_option(*forms: str) -> Callable[[Any], Any]:
 
 
 def refuse_terminal(output: str | None, form: str) -> None:
-    """Raises GpuemuError for a page of a browser on a terminal: asked before what takes long."""
+    """Raise GpuemuError for a browser's page on a terminal. Call it before long work."""
     if output is None and form in _FOR_PROGRAMS and sys.stdout.isatty():
         raise GpuemuError.one("--format", None, "", f"{form} cannot be printed", "Add -o FILE")
 
 
 def write_out(text: str, output: str | None, form: str = "text") -> None:
-    """Write a command's output. Raises GpuemuError for a page of a browser on a terminal."""
+    """Write a command's output. Raises GpuemuError for a browser's page on a terminal."""
     if output is not None:
         write_whole(Path(output), gzip.compress(text.encode(), mtime=0) if output.endswith(".gz") else text)
     else:
         refuse_terminal(output, form)
         columns = columns_of(0) if form == "text" else 0
-        # What has styles fits already.
+        # Styled lines fit already.
         parts = (line if is_styled(line) else "\n".join(fitted(line, columns)) for line in text.split("\n"))
         click.echo("\n".join(parts), nl=False)
 
 
 @contextmanager
 def lines_out(output: str | None) -> Iterator[Callable[[str], None]]:
-    """What writes a line of a command's output as soon as there is one; without a line there is no file.
+    """A function that writes each line of a command's output at once. Without a line there is no file.
 
     Raises GpuemuError for a file that cannot be written.
     """
@@ -71,7 +71,7 @@ def lines_out(output: str | None) -> Iterator[Callable[[str], None]]:
             opened[0].flush()
         except OSError as error:
             found = (error.strerror or str(error)).lower()
-            raise GpuemuError.one(output, None, "", found, "expected a file that can be written") from None
+            raise GpuemuError.one(output, None, "", found, "Choose a file that can be written") from None
 
     try:
         yield line

@@ -221,5 +221,5 @@ def mistake(opcode: str, operands: tuple[str, ...]) -> tuple[str, str] | None:
     if operation.kind is Kind.FIXED and not operation.tensor:
         fetched = sum(map(len, source_registers(opcode, operands)))
         if fetched > MOST_FETCHED:
-            return f"{opcode} that reads {fetched} registers", f"expected at most {MOST_FETCHED}"
+            return f"{opcode} reads {fetched} registers", f"An instruction may read {MOST_FETCHED}"
     return None

@@ -145,15 +145,15 @@ def _lower_code(trace: Trace, lowering: _Lowering) -> list[Op]:
             try:
                 ops.append(lowering.op(index, instruction))
             except UnreadableBarrierError as error:
-                found = f"{instruction} with {error.args[0]} in a register"
-                wrong = found, "expected numbers in the instruction, such as BAR.SYNC 0x1, 0x40"
+                found = f"{instruction} has {error.args[0]} in a register"
+                wrong = found, "Write numbers in the instruction, such as BAR.SYNC 0x1, 0x40"
             except (ValueError, IndexError):
-                found = f"{str(instruction)[:80]}, whose operands cannot be read"
-                wrong = found, "expected operands as nvdisasm prints them"
+                found = f"the operands of {str(instruction)[:80]} cannot be read"
+                wrong = found, "Write operands as nvdisasm prints them"
             except KeyError as missing:
                 name = lowering.arch.name
-                found = f"{instruction.opcode}, whose operation {missing.args[0]} has no timing in {name}"
-                wrong = found, "expected an architecture file that gives one"
+                found = f"{name} has no timing for {missing.args[0]}, which {instruction.opcode} needs"
+                wrong = found, "Use an architecture file that has one"
         if wrong is not None:
             problems.append(Problem(trace.file, instruction.line, f"code at {instruction.offset:#06x}", *wrong))
     if problems:

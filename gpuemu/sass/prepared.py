@@ -67,7 +67,7 @@ class PreparedLaunch:
         for cta in ctas:
             if not 0 <= cta < self.launch.ctas:
                 raise GpuemuError.one(
-                    "--cta", None, "", f"CTA {cta}", f"expected 0 to {self.launch.ctas - 1}, the CTAs of the grid"
+                    "--cta", None, "", f"the grid has no CTA {cta}", f"Choose from 0 to {self.launch.ctas - 1}"
                 )
 
 
@@ -94,7 +94,7 @@ def prepare(config: LaunchConfig) -> PreparedLaunch:
     prepared = PreparedLaunch(function, hardware, launch, code, cluster, sms, resident)
     if launch.ctas > prepared.at_once and is_cooperative(function):
         found = f"{launch.ctas} CTAs of a kernel that synchronizes the grid"
-        right = f"expected at most {prepared.at_once}, which fit on the chip at once"
+        right = f"Launch at most {prepared.at_once}, which fit on the chip at once"
         raise GpuemuError.one(prepared.file, None, "--grid", found, f"{right} ({sms} SMs x {resident})")
     return prepared
 

@@ -1,4 +1,4 @@
-"""A dask.distributed cluster: one that is there (`tcp://host:8786`), or one of N processes here (`local:N`)."""
+"""A dask.distributed cluster: an existing one (`tcp://host:8786`), or one of N processes here (`local:N`)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from gpuemu.base.errors import GpuemuError
+from gpuemu.base.errors import EXPECTED, GpuemuError
 from gpuemu.base.extras import install
 from gpuemu.base.interrupts import held, ready_trackers
 
 CLUSTER = "--cluster"
 RIGHT = "expected tcp://HOST:PORT of a dask scheduler, or local:N for N processes here"
 WAIT_S = 30
-"""So long a cluster may take to answer, and its first worker to join."""
+"""The seconds for a cluster to answer, and for its first worker to join."""
 _SOON_S = 0.1
 
 
 def check_cluster(text: str) -> None:
-    """Raise GpuemuError if it is no cluster, or the extra for it is missing."""
+    """Raise GpuemuError if the text names no cluster, or if the extra is missing."""
     if not re.fullmatch(r"local:[1-9][0-9]{0,3}|(tcp|tls|ucx|ws|wss)://\S+", text):
         raise GpuemuError.one(CLUSTER, None, "", f"'{text}'", RIGHT)
     if find_spec("distributed") is None:
@@ -34,13 +34,15 @@ def check_cluster(text: str) -> None:
 
 
 def losses() -> tuple[type[Exception], ...]:
-    """What is raised of work whose workers ended again and again; lost once, dask hands it to another."""
+    """The exception for work whose workers ended several times. After one loss, dask gives the work to another
+    worker.
+    """
     return (import_module("distributed").KilledWorker,)
 
 
 @contextmanager
 def client(address: str) -> Iterator[Any]:
-    """A client of the cluster. Raises GpuemuError if it does not answer or has no workers."""
+    """A client of the cluster. Raises GpuemuError if the cluster does not answer or has no workers."""
     check_cluster(address)
     dask: Any = import_module("distributed")  # typed differently from version to version
     with ExitStack() as stack:
@@ -51,7 +53,7 @@ def client(address: str) -> Iterator[Any]:
             found.wait_for_workers(1, timeout=WAIT_S)
         except (OSError, TimeoutError) as error:
             found = f"no cluster answers at {address} ({error})"
-            raise GpuemuError.one(CLUSTER, None, "", found, RIGHT) from None
+            raise GpuemuError.one(CLUSTER, None, "", found, f"Give {RIGHT.removeprefix(EXPECTED)}") from None
         except RuntimeError as error:
             found = f"the processes of {address} did not start ({error})"
             right = 'Call sweep() below if __name__ == "__main__":'
@@ -60,7 +62,7 @@ def client(address: str) -> Iterator[Any]:
 
 
 def give_up(client: Any) -> None:
-    """End the workers of a cluster here, whatever they run; dask by itself would wait for that some seconds."""
+    """End the workers of a local cluster, whatever they run. dask itself would wait for some seconds."""
     if client.cluster is not None:
         client.sync(lambda: _all_closed(client.cluster.workers.values()))
 
@@ -70,14 +72,14 @@ async def _all_closed(workers: Iterable[Any]) -> None:
 
 
 def submitted(client: Any, function: Callable[[bytes], Any], argument: bytes) -> Any:
-    """What the function makes of it, on a worker, as what other calls can be given."""
+    """The function's result, computed on a worker, as a future that other calls can take."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph")  # a recorded trace may well be
+        warnings.filterwarnings("ignore", message="Sending large graph")  # A recorded trace may be large.
         return client.submit(function, argument, pure=False)
 
 
 def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
-    """Futures of a cluster's executor as such that raise GpuemuError if it went away, or cannot run any."""
+    """Futures of a cluster's executor that raise GpuemuError if the cluster went away, or cannot run any."""
 
     own: tuple[type[Exception], ...] = (GpuemuError, *losses())
 
@@ -105,11 +107,11 @@ def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
 
 @contextmanager
 def _local(dask: Any, address: str) -> Iterator[Any]:
-    # Dask looks at its workers a hundred times a second, for a page that nobody opens here.
+    # Dask samples its workers a hundred times per second for a page that nobody opens here.
     unwatched = import_module("dask.config").set({"distributed.worker.profile.enabled": False})
     ready_trackers()
     with ExitStack() as stack:
-        with held(), unwatched:  # an interruption comes when the stack has the cluster, and closes it
+        with held(), unwatched:  # An interruption here finds the cluster on the stack, which closes it.
             cluster = stack.enter_context(dask.LocalCluster(
                 n_workers=int(address.removeprefix("local:")), threads_per_worker=1, processes=True,
                 dashboard_address=":0", silence_logs=logging.CRITICAL,
@@ -119,7 +121,7 @@ def _local(dask: Any, address: str) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log of dask, which tells of every worker that comes and goes."""
+    """Silence dask's log, which reports every worker that comes and goes."""
     handlers = logging.getLogger("distributed").handlers
     levels = [handler.level for handler in handlers]
     for handler in handlers:

@@ -1,11 +1,11 @@
-"""Work done elsewhere: many tasks of one job, in processes of this machine or on a dask cluster.
+"""Run the tasks of one job in processes of this machine or on a dask cluster.
 
     with Workers(job, jobs=8) as workers:
         for place, outcome in workers.run(tasks):    # as they come
             ...
 
 Both are a `concurrent.futures.Executor`: loky's, whose processes do not import the caller's script again, and dask's
-own. The first second is done here, so that what is short waits for no process.
+own. This process works alone for the first second, so that short work waits for no process.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from gpuemu.base.interrupts import follow, held, ready_trackers
 from gpuemu.base.telling import say_no_more, told
 
 HERE_S = 1.0
-"""So long tasks are done here before processes are started for the others."""
+"""The seconds in which this process works alone, before it starts others."""
 CHUNK_S = 0.2
-"""How long a chunk of tasks should take: long beside the cost of handing it over, short beside what anybody waits for,
-or loses by an interruption."""
+"""The duration of a chunk of tasks in seconds: long compared with the cost of sending it, short compared with the
+time that a user waits, or loses by an interruption.
+"""
 AHEAD = 2
-"""Chunks that a worker has, the one it runs included, so that it never waits for the next."""
+"""The number of chunks that a worker has, including the running one, so that it never waits for the next."""
 ATTEMPTS = 3
-"""So often a task is tried that takes its worker with it."""
+"""The number of attempts for a task that crashes its worker."""
 IDLE_S = 60
-"""After so long without work a process ends, as it should where who started it is gone."""
+"""A process ends after this many seconds without work, in case the program that started it is gone."""
 
 
 class Job(Protocol):
-    """What all tasks share; a worker gets it once, as a pickle."""
+    """The shared part of all tasks. A worker gets it once, as a pickle."""
 
     def run(self, task: Any) -> Any:
         """The outcome of a task."""
@@ -51,14 +52,14 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Lost:
-    """In place of an outcome: each attempt took its worker with it."""
+    """Stands for the outcome of a task whose worker crashed in every attempt."""
 
     def __str__(self) -> str:
         return f"its worker was lost {ATTEMPTS} times"
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -66,7 +67,7 @@ def cores() -> int:
 
 @lru_cache(maxsize=1)
 def program_digest() -> str:
-    """Tells this version of the program from every other: what it computes may differ."""
+    """A hash of this version of the program, because another version may compute something else."""
     content = hashlib.sha256()
     package = Path(__file__).resolve().parents[1]
     for path in sorted(package.rglob("*.py")):
@@ -75,7 +76,7 @@ def program_digest() -> str:
 
 
 class Workers:
-    """Runs tasks of a job in `jobs` processes of this machine (1: in this one), or on a cluster."""
+    """Runs the tasks of a job in `jobs` processes of this machine (1: in this one), or on a cluster."""
 
     def __init__(self, job: Job, jobs: int, cluster: str | None = None):
         self._job = job
@@ -91,7 +92,9 @@ class Workers:
         self._leave(at_once=kind is not None)
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """The outcome of each task, or `Lost`, with its place among them, as they come. Raises what a task raises."""
+        """The outcome of each task, or `Lost`, with its index, in the order of completion. Raises what a task
+        raises.
+        """
         waiting = deque(enumerate(tasks))
         if self._cluster is None and self._place is None:
             yield from self._run_here(waiting)
@@ -113,19 +116,19 @@ class Workers:
                     continue
                 self._seconds_each = seconds / len(chunk)
                 yield from zip((number for number, _ in chunk), outcomes, strict=True)
-            if suspects and not out:  # one of them took its worker with it; which, shows when each runs alone
+            if suspects and not out:  # One of them crashed its worker. Running each alone shows which.
                 self._leave()
                 for number, task in suspects:
                     yield number, self._run_alone(task)
                 suspects.clear()
 
     def outcomes(self, tasks: Sequence[Any], done: Callable[[], None] = lambda: None) -> list[Any]:
-        """The outcome of each task, in their order; `done` is called after each. Raises GpuemuError if one is lost."""
+        """The outcomes of the tasks in their order; `done` is called after each. Raises GpuemuError if one is lost."""
         found: dict[int, Any] = {}
         for number, outcome in self.run(tasks):
             if isinstance(outcome, Lost):
                 right = "Use fewer --jobs, or a machine with more memory"
-                raise GpuemuError.one("--jobs", None, "", f"a run that cannot be done: {outcome}", right)
+                raise GpuemuError.one("--jobs", None, "", f"a run failed: {outcome}", right)
             found[number] = outcome
             done()
         return [found[number] for number in range(len(tasks))]
@@ -140,7 +143,7 @@ class Workers:
         self._seconds_each = (time.perf_counter() - started) / max(1, done)
 
     def _chunk(self, waiting: deque[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """The next tasks: as many as take CHUNK_S, or fewer where few are left to share."""
+        """The next tasks: enough for CHUNK_S seconds, or fewer if only few are left to share."""
         share = -(-len(waiting) // (AHEAD * self._there().width))
         length = min(share, max(1, round(CHUNK_S / self._seconds_each))) if self._seconds_each else 1
         return [waiting.popleft() for _ in range(length)]
@@ -167,17 +170,17 @@ class Workers:
 
 class _Place(Protocol):
     losses: tuple[type[Exception], ...]
-    """What is raised where a worker was lost."""
+    """The exceptions for a lost worker."""
 
     @property
     def width(self) -> int:
-        """Workers that are there now."""
+        """The number of workers now."""
 
     def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
-        """Have the outcomes of these tasks worked out, and the seconds that they take."""
+        """Submit these tasks. The future returns their outcomes and the seconds that they took."""
 
     def leave(self, at_once: bool) -> None:
-        """Let go of the workers; `at_once`: what they run is given up."""
+        """Release the workers; `at_once`: abandon what they run."""
 
 
 class _Processes:
@@ -187,14 +190,14 @@ class _Processes:
         from loky import ProcessPoolExecutor
 
         self.width = jobs
-        cache_folder()  # what is wrong with it is said here, and not by each worker
+        cache_folder()  # Report an error of the job here, not in each worker.
         ready_trackers()
         with held():
             begin = (job, os.getpid(), told())
             self._executor = ProcessPoolExecutor(jobs, timeout=IDLE_S, initializer=_begin, initargs=begin)
 
     def submit(self, tasks: list[Any]) -> Future[tuple[list[Any], float]]:
-        with held():  # it starts processes, and takes locks that an interruption would leave taken
+        with held():  # This starts processes, and takes locks that an interruption would leave taken.
             future: Future[tuple[list[Any], float]] = self._executor.submit(_run_begun, tasks)
         return future
 
@@ -210,7 +213,7 @@ class _Dask:
         self.losses = dask_cluster.losses()
         with ExitStack() as stack:
             self._client = stack.enter_context(dask_cluster.client(address))
-            # A task like any other, so that a worker that joins late, or in the place of one that is gone, gets it.
+            # The job is a task like any other, so that a worker that joins late gets it, too.
             self._job = dask_cluster.submitted(self._client, _load, job)
             self._explained, self._give_up = dask_cluster.explained(address), dask_cluster.give_up
             self._executor: Executor = self._client.get_executor(pure=False)
@@ -239,7 +242,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def _begin(job: bytes, parent: int, said: frozenset[str]) -> None:
-    """In a process of this machine: keep the job, and do not say again what has been said."""
+    """In a process of this machine: keep the job, and do not repeat warnings."""
     global _begun
     follow(parent)
     say_no_more(said)
@@ -252,7 +255,7 @@ def _load(job: bytes) -> Job:
     digest, loaded = pickle.loads(job)
     if digest != program_digest():
         right = "Install the same version on every worker, and leave source files unchanged"
-        raise GpuemuError.one("gpuemu", None, "", "a worker with another version of gpuemu", right)
+        raise GpuemuError.one("gpuemu", None, "", "a worker has another version of gpuemu", right)
     found: Job = loaded
     return found
 
@@ -264,7 +267,7 @@ def _run_begun(tasks: list[Any]) -> tuple[list[Any], float]:
 def _run_there(job: Job, tasks: bytes) -> tuple[list[Any], float]:
     """Several threads of one worker of a cluster would only wait for each other, so they take turns."""
     with _ONE_AT_A_TIME:
-        return _run(job, pickle.loads(tasks))  # dask would look into a list, for futures in it
+        return _run(job, pickle.loads(tasks))  # dask would search a list for futures.
 
 
 def _run(job: Job, tasks: list[Any]) -> tuple[list[Any], float]:

@@ -106,9 +106,9 @@ class TraceFile:
 
 _RECORD = "Record a trace of it with gpuemu trace or gpuemu.trace_kernel"
 _NOT_TRACES = {
-    ".ptx": ("PTX", _RECORD),
-    **dict.fromkeys(CUDA_SOURCES, ("a CUDA source", _RECORD)),
-    ".cubin": ("machine code", _RECORD),
+    ".ptx": ("PTX is not a trace", _RECORD),
+    **dict.fromkeys(CUDA_SOURCES, ("a CUDA source is not a trace", _RECORD)),
+    ".cubin": ("machine code is not a trace", _RECORD),
 }
 
 
@@ -131,9 +131,9 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             shipped = resources.find("traces", candidate)
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
-    right = "expected the path of a trace or the name of a shipped one"
-    if os.path.isdir(given):  # this also covers a path that is too long for the system
-        raise GpuemuError.one(name, None, "", "a folder", right)
+    right = "Give the path of a trace, or the name of a shipped one"
+    if os.path.isdir(given):  # also of a path that the system takes for too long
+        raise GpuemuError.one(name, None, "", "this is a folder", right)
     if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)
     known = resources.names("traces")

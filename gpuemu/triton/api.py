@@ -1,4 +1,4 @@
-"""`with gpuemu.triton.device("sm_89", chip="RTX 4090") as gpu:`, the device that a Triton program runs on."""
+"""`with gpuemu.triton.device("sm_89", chip="RTX 4090") as gpu:`, the device that a Triton program uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuemu.triton.emulated import Device
 from gpuemu.triton.wheel import check_triton
 
 KEPT = 32
-"""Runs that a device keeps, those of its last launches."""
+"""The number of last launches whose results a device keeps."""
 
 
 @contextmanager
@@ -24,13 +24,13 @@ def device(
     checked: bool = False,
     keep: int = KEPT,
 ) -> Iterator[Device]:
-    """Within it Triton compiles for `arch` and launches here.
+    """A context in which Triton compiles for `arch` and launches on this device.
 
-    `arch` and `chip` are as everywhere: a name, a path, the thing itself. `timed`: launches are emulated, too; without
-    it they are only executed, which is faster, but for those of a benchmark. `checked`: each is looked at by all tools
-    of `gpuemu.check` first. `keep`: so many of the last launches keep their `result`.
+    `arch` and `chip` are names, paths or objects, as everywhere. `timed`: time every launch; without it, launches are
+    only executed, which is faster, except for those of a benchmark. `checked`: check every launch with all tools of
+    `gpuemu.check` first. `keep`: the number of last launches that keep their `result`.
 
-    Raises GpuemuError where Triton is not installed, and for an architecture or a chip that is not known.
+    Raises GpuemuError if Triton is not installed, and for an unknown architecture or chip.
     """
     check_triton()
     from gpuemu.triton.driver import active

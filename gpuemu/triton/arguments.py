@@ -1,6 +1,6 @@
-"""From what a Triton launch is given to the kernel's parameters.
+"""Turns the arguments of a Triton launch into the parameters of its kernel.
 
-A tensor is a pointer into its storage, so that views, and several arguments that share memory, are what they are on a
+A tensor is a pointer into its storage. Views, and several arguments that share memory, are therefore the same as on a
 GPU. A tensor descriptor is the driver's tensor map where the compiler uses one, else pointer, shape and strides.
 """
 
@@ -23,21 +23,21 @@ _NUMBERS: dict[str, Any] = {
     "fp64": np.float64,
 }  # fmt: skip
 _MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "bf16", "f64")
-"""What the compiler's numbers of element types stand for."""
+"""The element types behind the compiler's numbers."""
 _SWIZZLES = (0, 32, 64, 128)
 _TF32 = "tf32"
 
 
 class HostArray(np.ndarray[Any, Any]):
-    """A NumPy array as Triton takes a tensor: with an address."""
+    """A NumPy array with the interface of a tensor: it has an address."""
 
     def data_ptr(self) -> int:
-        """Where the first element is in this process."""
+        """The address of the first element in this process."""
         return int(self.__array_interface__["data"][0])
 
 
 class Arguments:
-    """The parameters of one launch; each storage is one array, however many tensors lie in it."""
+    """The parameters of one launch. Each storage is one array, even if several tensors lie in it."""
 
     def __init__(self, kernel: str, descriptors: Sequence[Mapping[str, Any]] | None):
         self._kernel = kernel
@@ -47,7 +47,7 @@ class Arguments:
         self.found: list[Any] = []
 
     def add(self, kind: Any, value: Any) -> None:
-        """Append the parameters of a value of a type of Triton's signature."""
+        """Append the parameters for a value, by its type in Triton's signature."""
         if isinstance(kind, tuple):
             for inner, part in zip(kind, value, strict=True):
                 self.add(inner, part)
@@ -116,14 +116,14 @@ def _number(kind: str, value: Any) -> Any:
 
 
 def _reach(value: Any) -> tuple[int, int]:
-    """Address and bytes of the memory that a tensor lies in."""
+    """The address and the size in bytes of the memory that a tensor lies in."""
     if isinstance(value, np.ndarray):
         owner = value
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         reach = sum((n - 1) * step for n, step in zip(owner.shape, owner.strides, strict=True) if owner.size)
         return int(owner.__array_interface__["data"][0]), (reach + owner.itemsize) * bool(owner.size)
-    while not hasattr(value, "untyped_storage") and hasattr(value, "base"):  # Triton's own reinterpretation of one
+    while not hasattr(value, "untyped_storage") and hasattr(value, "base"):  # a tensor that Triton reinterprets
         value = value.base
     if hasattr(value, "untyped_storage"):
         storage = value.untyped_storage()

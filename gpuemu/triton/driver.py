@@ -1,4 +1,4 @@
-"""What Triton calls a driver: it tells which GPU there is, loads code, and launches it. This one is a Device."""
+"""A Device as Triton's driver: the object that describes the GPU, loads code, and launches it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel that was loaded."""
+    """A loaded kernel."""
 
     cubin: Cubin
     name: str
@@ -38,7 +38,7 @@ class Function:
 
 
 class Driver(DriverBase):  # type: ignore[misc]
-    """Of a Device."""
+    """The driver's functions for a Device."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -52,7 +52,7 @@ class Driver(DriverBase):  # type: ignore[misc]
 
     @classmethod
     def is_active(cls) -> bool:
-        """Only where somebody sets it so."""
+        """This driver is active only where it is set."""
         return False
 
     def map_python_to_cpp_type(self, ty: str) -> str:
@@ -65,51 +65,53 @@ class Driver(DriverBase):  # type: ignore[misc]
         return GPUTarget("cuda", int(self.device.arch.code_name.removeprefix("sm_")), _WARP)
 
     def get_active_torch_device(self) -> Any:
-        """Where tensors lie: the CPU."""
+        """The device of tensors: the CPU."""
         import torch
 
         return torch.device("cpu")
 
     def get_current_device(self) -> str:
-        """Code is compiled anew for another kind of device."""
+        """Triton compiles code again for another kind of device."""
         return self.device.name
 
     def set_current_device(self, device: Any) -> None:
-        """There is one."""
+        """There is one device, which is always current."""
 
     def get_current_stream(self, device: Any = None) -> int:
-        """There is one."""
+        """There is one stream."""
         return 0
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
         return self.device.capability
 
     def get_device_interface(self) -> Any:
-        """Triton's place for torch.cuda; its events report emulated time."""
+        """Triton's access to torch.cuda; its events report emulated time."""
         return SimpleNamespace(
             Event=partial(Event, self.device), synchronize=lambda *_: None, current_device=self.get_current_device,
             __name__="gpuemu",
         )  # fmt: skip
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """What @triton.autotune times with."""
+        """The function with which @triton.autotune times."""
         return self.do_bench
 
     def get_empty_cache_for_benchmark(self) -> None:
-        """A benchmark's launches find caches flushed without it."""
+        """A benchmark needs no buffer to flush caches: its launches start with flushed ones."""
 
     def clear_cache(self, cache: Any) -> None:
         """See get_empty_cache_for_benchmark."""
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
-        """Memory for a profiler that runs in the kernel."""
+        """Memory for a profiler that runs inside of the kernel."""
         return np.zeros(size, np.uint8).view(HostArray)
 
     def do_bench(
         self, fn: Callable[[], Any], warmup: Any = 25, rep: Any = 100, grad_to_none: Any = None, quantiles: Any = None,
         return_mode: str = "mean", **_: Any,
     ) -> Any:  # fmt: skip
-        """Emulated milliseconds of a call, in place of triton.testing.do_bench; one run, since all would be equal."""
+        """The emulated milliseconds of a call, in place of triton.testing.do_bench. One run is enough: all would be
+        equal.
+        """
         for tensor in grad_to_none or ():
             tensor.grad = None
         found = self.device.benchmark(fn)
@@ -123,12 +125,12 @@ class Driver(DriverBase):  # type: ignore[misc]
         registers = code.registers_per_thread
         per_warp = -(-max(1, registers) * _WARP // 256) * 256
         most = min(_MOST_THREADS, 65536 // per_warp // 4 * 4 * _WARP)
-        # Without a module nothing is unloaded, perhaps after the device has gone.
+        # Without a module nothing is unloaded, which might happen after the device is gone.
         return None, Function(cubin, name, registers), registers, code.local_bytes // 4, most
 
 
 class Launcher:
-    """Launches of one compiled kernel."""
+    """The launcher of one compiled kernel."""
 
     def __init__(self, device: Device, src: Any, metadata: Any):
         self._device = device
@@ -139,7 +141,7 @@ class Launcher:
         self, x: int, y: int, z: int, stream: Any, function: Function, packed: Any, told: Any, enter: Any, leave: Any,
         *values: Any,
     ) -> None:  # fmt: skip
-        """Launch, with the values of the kernel's own arguments. Raises GpuemuError for what cannot be."""
+        """Launch with the values of the kernel's own arguments. Raises GpuemuError if that is not possible."""
         if x * y * z <= 0:
             return
         metadata = self._metadata
@@ -177,7 +179,7 @@ class Launcher:
 
 @contextmanager
 def active(device: Device) -> Iterator[None]:
-    """Triton with this device, and NumPy arrays as tensors; torch's programs for a GPU stay on the CPU."""
+    """Give Triton this device, and NumPy arrays as tensors. torch's programs for a GPU stay on the CPU."""
     config, driver = triton.runtime.driver, Driver(device)
     before = config._active
     run, bench = JITFunction.run, triton.testing.do_bench

@@ -1,4 +1,4 @@
-"""The emulated GPU of a Triton program: it executes launches, times them, and keeps what they were like."""
+"""The emulated GPU of a Triton program: it executes launches, times them, and keeps their records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gpuemu.sass.launch_config import LaunchConfig
 
 COLD = {"global_memory.first_touch": "dram"}
-"""What a benchmark's launches find in the caches: Triton flushes them."""
+"""The caches at the start of a benchmark's launches: Triton flushes them."""
 BUDGET = 1_000_000_000
 
 
 class Event:
-    """A point in a device's emulated time, as `torch.cuda.Event` is one of a GPU's."""
+    """A point in a device's emulated time, with the interface of `torch.cuda.Event`."""
 
     def __init__(self, device: Device, enable_timing: bool = False, **_: Any):
         self.at = 0.0
@@ -40,14 +40,14 @@ class Event:
         return True
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds from here to `end`."""
+        """The milliseconds from here to `end`."""
         return (end.at - self.at) / 1e6
 
 
 class Device:
-    """An emulated GPU, and the launches that it has had.
+    """An emulated GPU and its launches.
 
-    `nanoseconds` is its clock: what all its launches took, one behind the other.
+    `nanoseconds` is its clock: the sum of the durations of its launches.
     """
 
     def __init__(self, arch: Architecture, timed: bool, checked: bool, keep: int):
@@ -61,12 +61,12 @@ class Device:
 
     @property
     def name(self) -> str:
-        """Tells this kind of device from others: what Triton keeps compiled code by."""
+        """The name of this kind of device, under which Triton keeps compiled code."""
         return f"{self.arch.code_name} {self.arch.chip}"
 
     @cached_property
     def capability(self) -> tuple[int, int]:
-        """The compute capability as torch has it: (8, 9)."""
+        """The compute capability in torch's form: (8, 9)."""
         major, minor = self.arch.compute_capability.split(".")
         return int(major), int(minor)
 
@@ -76,7 +76,9 @@ class Device:
 
     @cached_property
     def properties(self) -> dict[str, int]:
-        """What Triton's driver tells of a GPU. Memory clock and bus are such that their product is the rate of DRAM."""
+        """The properties of a GPU in Triton's form. The product of memory clock and bus width is the bandwidth of
+        DRAM.
+        """
         chip, arch = self.arch.chips[self.arch.chip], self.arch
         rate = chip.dram_bytes_per_cycle or arch.global_memory.bytes_per_cycle * chip.sms
         return {
@@ -130,9 +132,9 @@ class Device:
         return tuple(report.findings)
 
     def benchmark(self, call: Callable[[], Any]) -> float:
-        """Milliseconds that the launches of a call take, with caches flushed; only what is timed executes.
+        """The milliseconds of a call's launches, with caches flushed. Only the timed CTAs execute.
 
-        NaN where it launches nothing: what else it does has no emulated time.
+        NaN if it launches nothing, because its other work has no emulated time.
         """
         before, self.benchmarking, started = self.benchmarking, True, self.nanoseconds
         launched = len(self.launches)

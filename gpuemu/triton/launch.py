@@ -1,4 +1,4 @@
-"""One launch of a Triton kernel: what it was, what it took, and what the run was like."""
+"""One launch of a Triton kernel: its arguments, its durations, and its result."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Launch:
-    """`cycles` of the SM and `nanoseconds` of the whole launch are None where it was executed alone.
+    """A launch. `cycles` of the SM and `nanoseconds` of the whole launch are None if it was only executed.
 
-    `timed_only`: it was part of a benchmark, whose values nobody looks at, and only the CTAs that are timed executed.
-    `result` is there for the last launches of a device.
+    `timed_only`: it belongs to a benchmark, whose values are not used, so only the timed CTAs executed. The last
+    launches of a device have their `result`.
     """
 
     kernel: str
@@ -48,10 +48,10 @@ class Launch:
 
     @property
     def result(self) -> Result:
-        """The run, as `gpuemu.run` returns it. Raises GpuemuError where there was none, or it has been let go."""
+        """The result, as `gpuemu.run` returns it. Raises GpuemuError if there was none, or if it is no longer kept."""
         if self.kept is None:
-            found = "a launch that was not timed" if self.cycles is None else "a launch whose run was let go"
-            right = "Only the last timed launches are kept; device(keep=N) keeps more"
+            found = "the launch was not timed" if self.cycles is None else "the result of the launch is no longer kept"
+            right = "gpuemu keeps the last timed launches: device(keep=N) keeps more"
             raise GpuemuError.one("launch", None, self.kernel, found, right)
         return self.kept
 

@@ -1,4 +1,4 @@
-"""Keeps torch's programs for a GPU on the CPU: "cuda" as a device means the CPU."""
+"""Keep torch's programs for a GPU on the CPU: the device "cuda" means the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUMS = {
     torch.matmul, torch.mm, torch.bmm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.bmm, torch.Tensor.__matmul__,
     torch.Tensor.softmax,
 }  # fmt: skip
-"""What a GPU adds up in float32 also for narrower types; the CPU rounds each sum."""
+"""Reductions that a GPU accumulates in float32 also for narrower types. The CPU rounds each sum."""
 _NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -55,9 +55,9 @@ def _is_cuda(device: Any) -> bool:
 
 @contextmanager
 def on_the_cpu(device: Device) -> Iterator[None]:
-    """Within it, torch programs that ask for CUDA get the CPU, and the Device answers for torch.cuda.
+    """A context in which torch programs that ask for CUDA get the CPU, and the Device answers for torch.cuda.
 
-    Code for any device takes the module of the tensors' device, here torch.cpu, which has no `set_stream`.
+    Code for any device uses the module of the tensors' device, here torch.cpu, which has no `set_stream`.
     """
     lacks = not hasattr(torch.cpu, "set_stream")
     if lacks:

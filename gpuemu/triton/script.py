@@ -1,4 +1,4 @@
-"""A Python file as a program on a Device, and a table of what it launched."""
+"""Run a Python file as a program on a Device, and make a table of its launches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuemu.triton.launch import Launch
 
 @contextmanager
 def command_line(path: str, words: Sequence[str]) -> Iterator[None]:
-    """`sys.argv` and `sys.path` as for `python PATH WORDS`."""
+    """Set `sys.argv` and `sys.path` as `python PATH WORDS` does."""
     before = sys.argv, sys.path[:]
     sys.argv, sys.path[:] = [path, *words], [str(Path(path).resolve().parent), *sys.path]
     try:
@@ -28,25 +28,25 @@ def command_line(path: str, words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def its_imports(path: str) -> Iterator[None]:
-    """Within it, a module that the program lacks is bad input. Raises GpuemuError."""
+    """A context in which a missing module of the program is bad input. Raises GpuemuError."""
     try:
         yield
     except ModuleNotFoundError as error:
-        found = f"that the program imports {error.name}, which is not installed"
+        found = f"the program imports {error.name}, which is not installed"
         raise GpuemuError.one(path, None, "", found, f"Install it with pip install {error.name}") from None
 
 
 def run_script(path: str | os.PathLike[str], words: Sequence[str] = (), name: str = "__main__") -> dict[str, Any]:
-    """Run a file as `python PATH WORDS` would; what it defines is returned. Raises GpuemuError where there is none."""
+    """Run a file as `python PATH WORDS` does, and return its names. Raises GpuemuError if there is no such file."""
     file = os.fspath(path)
     if not Path(file).is_file():
-        raise GpuemuError.one(file, None, "", "no such file", "expected a Python file")
+        raise GpuemuError.one(file, None, "", "no such file", "Give a Python file")
     with command_line(file, words), its_imports(file):
         return runpy.run_path(file, run_name=name)
 
 
 def table(launches: Sequence[Launch], columns: int = 100) -> list[str]:
-    """The lines of a table: launches of a kernel that differ in nothing but their time are one row, with its mean."""
+    """The lines of a table. Launches of a kernel that differ only in their time are one row, with the mean."""
     groups: dict[tuple[Any, ...], list[Launch]] = {}
     for one in launches:
         key = (one.kernel, one.grid, one.block, one.registers, one.shared_bytes, one.timed_only)

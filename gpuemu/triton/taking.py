@@ -1,7 +1,7 @@
-"""Takes down what a Triton file's `launch(...)` launches: machine code and arguments, without executing any of it.
+"""Record the launches of a Triton file's `launch(...)`: machine code and arguments, without executing any of it.
 
-Buffers have shapes and types here, and no contents: they lie in memory that nobody may touch, so that a read or a write
-on the host ends the process with a segmentation fault.
+Buffers have shapes and types here, and no contents. They lie in protected memory, so that a read or a write on the host
+ends the process with a segmentation fault.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gpuemu.triton.wheel import check_triton
 
 _PROT_NONE, _MAP_NORESERVE = 0, 0x4000
 _UNWRITTEN = 0xA5
-"""What memory holds that was allocated and not filled, in its first bytes."""
+"""The first bytes of memory that was allocated and not filled."""
 _LOOKED_AT = 1 << 20
-"""Bytes of scratch memory whose contents are looked at."""
+"""The number of bytes of scratch memory that are compared with that."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Buffer:
     size: int
 
     def on_the_host(self) -> NDArray[Any]:
-        """An array of this shape and type in memory that nobody may touch. Raises MemoryError."""
+        """An array of this shape and type in protected memory. Raises MemoryError."""
         library = ctypes.CDLL(None, use_errno=True)
         library.mmap.restype = ctypes.c_void_p
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
@@ -59,18 +59,18 @@ class Buffer:
 
 @dataclass
 class _Draw:
-    """What `launch` is called with, and what it has launched."""
+    """The arguments of `launch`, and the launches that it has made."""
 
     inputs: list[tuple[int, int, int]]
-    """Address and bytes of each buffer, and which argument it is."""
+    """The address and the bytes of each buffer, and the number of its argument."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     scratch: list[dict[str, Any]] = field(default_factory=list)
     kept: list[NDArray[np.uint8]] = field(default_factory=list)
-    """Scratch memory, kept so that no other is at its address."""
+    """Scratch memory, kept so that no other memory gets its address."""
 
 
 class _Taking(Device):
-    """Launches are taken down with the arguments as numbers of the problem's."""
+    """Record launches; their arguments become numbers of the problem's arguments."""
 
     def __init__(self, arch: Architecture):
         super().__init__(arch, False, False, 1)
@@ -92,7 +92,7 @@ class _Taking(Device):
 
     def _plain(self, kernel: str, number: int, argument: Any) -> dict[str, Any]:
         if isinstance(argument, TensorMap):
-            right = "expected a descriptor that the kernel makes (tl.make_tensor_descriptor)"
+            right = "Make the descriptor in the kernel (tl.make_tensor_descriptor)"
             raise GpuemuError.one("judge", None, kernel, "a tensor descriptor from the host", right)
         if not isinstance(argument, Pointer):
             scalar = np.asarray(argument)
@@ -114,8 +114,8 @@ class _Taking(Device):
             head = memory[:_LOOKED_AT]
             zeros = not memory.any()
             if not zeros and (head != _UNWRITTEN).any():
-                found = f"argument {number} in memory that the host has filled"
-                right = "expected the problem's buffers, or memory of zeros or without values (np.zeros, np.empty)"
+                found = f"argument {number} is memory that the host has filled"
+                right = "Pass the problem's buffers, zeros (np.zeros) or memory without values (np.empty)"
                 raise GpuemuError.one("judge", None, kernel, found, right)
             self.draw.kept.append(memory)
             self.draw.scratch.append({"bytes": len(memory), "zeros": zeros})
@@ -126,8 +126,8 @@ class _Taking(Device):
 def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """The launches of `launch(...)`, which a Triton file defines, for each draw of its arguments.
 
-    A draw is a list of Buffers and numbers. The answer has cubins (bytes), launches and scratch memory as
-    `gpuemu.studies.judge.inside` says. Raises GpuemuError.
+    A draw is a list of Buffers and numbers. The answer has cubins (bytes), launches and scratch memory in the form of
+    `gpuemu.studies.judge.inside`. Raises GpuemuError.
     """
     check_triton()
     from gpuemu.triton.driver import active
@@ -162,7 +162,7 @@ def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[
 
 @contextmanager
 def _without_values() -> Iterator[None]:
-    """Within it, memory that is allocated and not filled can be told from memory of zeros."""
+    """A context in which memory that is allocated and not filled differs from memory of zeros."""
 
     def marking(make: Any) -> Any:
         def made(*args: Any, **words: Any) -> Any:

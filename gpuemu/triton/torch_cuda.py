@@ -139,7 +139,7 @@ STAND_INS: dict[str, Any] = {
 
 @contextmanager
 def answered_by(device: Device) -> Iterator[None]:
-    """Within it, the stand-ins are in torch.cuda and this device answers.
+    """A context in which torch.cuda has the stand-ins, and this device answers.
 
     A CPU build of torch has no version of CUDA, which libraries take for AMD's ROCm. It gets the one of Triton's ptxas.
     """

@@ -1,4 +1,4 @@
-"""The configurations that a Triton program tunes a kernel over: it runs up to the launch, then each is compiled."""
+"""The configurations over which a Triton program tunes a kernel: run it up to the launch, then compile each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SEED = 0
 
 
 class LeftOutError(Exception):
-    """A configuration that Triton, or the program, does without: the text says why."""
+    """A configuration that Triton or the program leaves out; the text says why."""
 
 
 class _Preparing(Device):
-    """Keeps the last launch instead of executing it."""
+    """A driver that keeps the last launch instead of executing it."""
 
     prepared: LaunchConfig | None = None
 
@@ -41,7 +41,7 @@ class _Preparing(Device):
 
 
 class _Reached(BaseException):
-    """The launch that was looked for; not an Exception, so that no program catches it."""
+    """The launch has been reached. This is not an Exception, so that no program catches it."""
 
     def __init__(self, launcher: Any, args: tuple[Any, ...], words: dict[str, Any]):
         self.launcher, self.args, self.words = launcher, args, words
@@ -49,7 +49,7 @@ class _Reached(BaseException):
 
 @dataclass
 class Tuned:
-    """A kernel, the launch that was found, and the `configurations` that it is to have."""
+    """A kernel, the launch of it, and the `configurations` to compile."""
 
     arch: Architecture
     configurations: list[dict[str, Any]]
@@ -57,7 +57,7 @@ class Tuned:
     _left_out: Mapping[int, str]
 
     def compile(self, number: int) -> LaunchConfig:
-        """Compile one. Raises LeftOutError where Triton refuses it, or the program itself does not try it."""
+        """Compile one. Raises LeftOutError if Triton refuses it, or if the program itself does not try it."""
         from gpuemu.triton.driver import active
 
         if number in self._left_out:
@@ -75,7 +75,7 @@ class Tuned:
 
 
 def _sentence(error: Exception) -> str:
-    """What Triton says, in a line."""
+    """Triton's message in one line."""
     if type(error).__name__ == "OutOfResources":
         needs, limit, what = error.required, error.limit, error.name  # type: ignore[attr-defined]
         return f"needs {needs:,}{' bytes of' * (what == 'shared memory')} {what}; the chip has {limit:,}"
@@ -87,16 +87,16 @@ def tuned(
     path: str, arch: Architecture, words: Sequence[str] = (), call: str | None = None, kernel: str | None = None,
     varied: Sequence[dict[str, Any]] = (),
 ) -> Tuned:  # fmt: skip
-    """Run a program up to its first launch of a kernel that has configurations, or of any with `varied` ones.
+    """Run a program up to its first launch of a kernel with configurations, or of any kernel with `varied` ones.
 
-    `call` is run then, with what the program has defined, up to such a launch of its own. Random numbers are seeded
-    beforehand. Raises GpuemuError where no such launch comes.
+    Then run `call`, with the program's names, up to such a launch of its own. Random numbers are seeded before. Raises
+    GpuemuError if there is no such launch.
     """
     check_triton()
     from gpuemu.triton.driver import active
 
     if not Path(path).is_file():
-        raise GpuemuError.one(path, None, "", "no such file", "expected a Python file")
+        raise GpuemuError.one(path, None, "", "no such file", "Give a Python file")
     names: dict[str, Any] = {}
     with active(Device(arch, False, False, 1)), _stopping(kernel, bool(varied)), command_line(path, words):
         _seed()
@@ -119,7 +119,7 @@ def _seed() -> None:
     import numpy as np
 
     random.seed(_SEED)
-    np.random.seed(_SEED)  # what programs use
+    np.random.seed(_SEED)  # the names that programs use
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(_SEED)
 
@@ -147,7 +147,7 @@ def _run(path: str, text: str, names: dict[str, Any]) -> _Reached | None:
 
 @contextmanager
 def _stopping(kernel: str | None, any_launch: bool) -> Iterator[None]:
-    """Within it the first launch that is meant raises _Reached."""
+    """A context in which the first launch of the wanted kernel raises _Reached."""
     from triton.runtime.autotuner import Autotuner, Heuristics
     from triton.runtime.jit import JITFunction
 

@@ -1,4 +1,4 @@
-"""Triton's wheel, or what to do where it is missing."""
+"""Import Triton's wheel, or say what to do if it is missing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LEAST = (3, 4)
 
 
 def check_triton() -> None:
-    """Raises GpuemuError where Triton is not there, or too old to be launched through a driver object."""
+    """Raise GpuemuError if Triton is missing, or too old to be launched through a driver object."""
     if importlib.util.find_spec("triton") is None:
         right = f"On Linux, install it with {install('triton')}"
-        raise GpuemuError.one("triton", None, "", "no module named triton", right)
+        raise GpuemuError.one("triton", None, "", "Triton is not installed", right)
     import triton
 
     found = getattr(triton, "__version__", "0")

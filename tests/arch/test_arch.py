@@ -497,7 +497,7 @@ def test_values_that_hold_for_both_are_confirmed(here):
     [
         (OTHER + "confirmed: [sm.register]\n", "5: confirmed[0]: the text 'sm.register'"),
         (OTHER + "confirmed: sm.registers\n", "5: confirmed: the text 'sm.registers'"),
-        ("extends: sm_90\nconfirmed: [sm.registers]\n", "2: confirmed: 1 names, in a file for the same compute capability"),
+        ("extends: sm_90\nconfirmed: [sm.registers]\n", "2: confirmed: 1 name in a file for the same compute capability"),
         (OTHER + "tensor_core: {operations: {m16n8k64.s32.s4: null}}\n", "5: tensor_core.operations.m16n8k64.s32.s4: null"),
         (OTHER + "tensor_core: {operations: null}\n", "5: tensor_core.operations: nothing"),
     ],
@@ -722,7 +722,7 @@ def test_an_empty_file_is_refused(here):
 
 def test_yaml_mistakes_keep_their_place(here):
     assert refusal(load_arch, write("mine.yaml", "extends: sm_90\nsm:\n  max_ctas: 1\n  max_ctas: 2\n")) == [
-        "mine.yaml:4: sm.max_ctas: the key a second time"
+        "mine.yaml:4: sm.max_ctas: the key appears twice"
     ]
 
 
@@ -903,9 +903,9 @@ def test_wrong_overrides_on_the_command_line_are_told_at_once():
     assert refusal(parse_overrides, ["banks", "=3", "a=[1", "b=1", "b=2", "c=*x"]) == [
         "--set: the text 'banks'",
         "--set: the text '=3'",
-        "--set: a: text that is not YAML (did not find expected ',' or ']')",
+        "--set: a: invalid YAML (did not find expected ',' or ']')",
         "--set: b: the name is set twice",
-        "--set: c: text that is not YAML (found undefined alias)",
+        "--set: c: invalid YAML (found undefined alias)",
     ]
     assert parse_overrides(["a.b=1", "c=x"]) == {"a.b": 1, "c": "x"}
 

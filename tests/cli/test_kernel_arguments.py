@@ -91,7 +91,7 @@ def test_a_structure_is_written_by_its_fields() -> None:
         ("struct:(i32:1)i32:2", "'i32:2' in 'struct:(i32:1)i32:2'"), ("struct:()", "')' in 'struct:()'"),
         ("struct:64", "the field '64' in 'struct:64'"),
         ("struct:" + "(" * 40 + "i32:1" + ")" * 40, "the field '[["), ("zeros:bf17:4", "the type 'bf17'"),
-        ("struct:none.json", "none.json: No such file or directory"),
+        ("struct:none.json", "none.json: no such file or directory"),
         ("much", "'much'"),
     ],
 )  # fmt: skip

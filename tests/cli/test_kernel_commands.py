@@ -145,7 +145,7 @@ def test_arguments_are_read_as_written() -> None:
         ),
         (
             "file:nosuch.npy",
-            "nosuch.npy: found no such file",
+            "nosuch.npy: no such file",
         ),
         (
             "what",

@@ -139,7 +139,7 @@ def test_forms_are_turned_into_each_other(run) -> None:
         ),
         (
             ("trace", "v2_shared_memory", "-o", "no/x.traceg"),
-            "no/x.traceg: found no such file or directory",
+            "no/x.traceg: no such file or directory",
         ),
     ],
 )

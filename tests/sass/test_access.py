@@ -383,7 +383,7 @@ def test_a_load_past_the_end_names_the_buffer_and_the_distance():
     # Lane 63 would be the first past the end: 63 * 16 + 32 = 1040.
     assert error.lane == 63
     assert error.found == "a 16-byte load at 0x7f0000000410, 1 byte past the end of argument 1 (1040 bytes)"
-    assert error.right == "expected an address up to 0x7f0000000400"
+    assert error.right == "Use an address up to 0x7f0000000400"
 
 
 def test_an_access_may_not_cross_the_end_of_a_buffer():
@@ -405,7 +405,7 @@ def test_an_access_before_a_buffer_is_refused_even_after_good_ones():
     with pytest.raises(ExecutionError) as caught:
         execute("", {2: start & 0xFFFFFFFF, 3: start >> 32}, environment=environment)
     assert caught.value.found == f"a 4-byte load at {start - 64:#x}, 64 bytes before the start of argument 1 (64 bytes)"
-    assert caught.value.right == f"expected an address from {start:#x} on"
+    assert caught.value.right == f"Use an address from {start:#x} on"
 
 
 def test_an_inactive_lane_may_hold_any_address():
@@ -421,7 +421,7 @@ def test_null_pointers_are_called_so():
     world.memory.add_buffer("argument 0", np.zeros(4))
     error = refused(world, "LDG.E R8, [R2.64+0x8]", pairs={2: 0})
     assert error.found == "a 4-byte load at 0x8, a null pointer plus 8 bytes"
-    assert error.right == "expected an address in a buffer of the launch (argument 0)"
+    assert error.right == "Use an address in a buffer of the launch (argument 0)"
 
 
 @pytest.mark.parametrize("address", [1 << 63, (1 << 63) + (1 << 40), (1 << 64) - (1 << 25), (1 << 64) - 256])
@@ -512,7 +512,7 @@ def test_reading_shared_memory_that_nobody_wrote_names_the_byte():
     world.recorded.clear()
     error = refused(world, "LDS.U8 R8, [R2]", {2: 2})
     assert error.found == "a 1-byte load at byte 2 of shared memory, which was never written by the CTA"
-    assert error.right == "expected a store to it first"
+    assert error.right == "Store to it first"
     assert world.run("LDS.U16 R8, [R2]", {2: LANE * 16}).shape == (256, LANES)
 
 

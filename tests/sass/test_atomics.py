@@ -372,7 +372,7 @@ def test_atom_tells_in_its_predicate_whether_it_reached_the_address(op, size, re
         with pytest.raises(ExecutionError) as caught:
             world.run(sass, LANE, [0] * LANES)
         assert f"an address in {where} memory" in caught.value.found
-        assert caught.value.right == "expected an address in global memory"
+        assert caught.value.right == "Use an address in global memory"
 
 
 def test_atom_without_a_predicate_is_refused_if_it_does_not_reach_the_address_of_a_single_lane():

@@ -320,7 +320,7 @@ def test_what_no_tensor_map_can_say_is_refused(change: dict[str, object], messag
 
 def test_bytes_that_are_no_tensor_map_are_told() -> None:
     out = np.zeros(8 * 32, np.uint32)
-    with pytest.raises(GpuemuError, match="in place of a tensor map one of 1 dimensions"):
+    with pytest.raises(GpuemuError, match="a tensor map of 1 axes"):
         launch("load_2d", out, out.nbytes, 0, 0, 0, bytes(128))
 
 

@@ -103,7 +103,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
 def test_endings_in_capital_letters_mean_the_same(tmp_path: Path) -> None:
     assert is_source("K.CU")
     assert is_machine_code("K.CUBIN")
-    with pytest.raises(GpuemuError, match="a CUDA source"):
+    with pytest.raises(GpuemuError, match="a CUDA source is not a trace"):
         load_trace("K.CU")
     path = tmp_path / "K.CU"
     path.write_text(SOURCE)

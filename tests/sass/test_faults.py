@@ -95,7 +95,7 @@ def test_a_barrier_that_not_all_reach_is_named_with_its_arrivals() -> None:
 def test_an_endless_loop_runs_into_its_budget() -> None:
     problem = fault("endless", [zeros(1, np.int32)], budget=8)
     assert problem.found == "over 8 warp instructions"
-    assert problem.right == "expected a loop that ends, or a larger instruction budget"
+    assert problem.right == "End the loop, or give a larger instruction budget"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_arguments_that_do_not_fit_are_refused(args: list[Any], found: str, righ
 
 def test_a_cta_that_the_grid_has_not_is_refused() -> None:
     problem = fault("two_parameters", [zeros(32), 1], ctas=[3], grid=(2, 1, 1))
-    assert str(problem).startswith("--cta: found CTA 3")
+    assert str(problem).startswith("--cta: the grid has no CTA 3")
 
 
 def test_all_ctas_execute_and_those_asked_for_are_kept() -> None:

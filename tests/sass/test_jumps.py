@@ -129,7 +129,7 @@ def test_lanes_that_wait_for_ever_are_named_where_they_wait_though_another_warp_
     sass += "WARPSYNC.ALL\n@P0 BRA 0x90\nWARPSYNC.ALL\nEXIT\nWARPSYNC.ALL\nEXIT\n"
     with pytest.raises(ExecutionError, match="lanes that wait forever for others") as caught:
         execute_cta(sass)
-    assert (caught.value.lane, caught.value.right) == (0, "expected all of them to arrive")
+    assert (caught.value.lane, caught.value.right) == (0, "Let all of them arrive")
     assert caught.value.instruction.offset == 0x70
     assert [(i.offset, np.flatnonzero(lanes).tolist()) for i, lanes in caught.value.stuck] == [
         (0x70, list(range(0, 32, 2))), (0x90, list(range(1, 32, 2))),

@@ -141,7 +141,7 @@ def test_a_barrier_is_initialised_from_uniform_registers_and_given_up():
 
 
 def test_more_arrivals_than_the_phase_takes_are_an_error():
-    with pytest.raises(ExecutionError, match="more arrivals than") as caught:
+    with pytest.raises(ExecutionError, match="more arrivals than the phase of the mbarrier expects") as caught:
         World(word_90(3, 2)).run("SYNCS.ARRIVE.TRANS64.ART0 R4, [R2+URZ], R6", {6: 3}, np.arange(64) == 9)
     assert caught.value.lane == 9
 

@@ -83,5 +83,5 @@ def test_workers_with_another_version_of_the_program_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elsewhere, "program_digest", lambda: "that of another version")
-    with pytest.raises(gpuemu.GpuemuError, match=r"^gpuemu: a worker with another version of gpuemu\. Install"):
+    with pytest.raises(gpuemu.GpuemuError, match=r"^gpuemu: a worker has another version of gpuemu\. Install"):
         squares(Squares(str(tmp_path)), range(4))

@@ -475,5 +475,5 @@ def test_a_trace_of_one_kernel_has_none_to_choose_and_no_layout(kernels: Path) -
         load_trace("v5_swizzle", kernel="add")
     with pytest.raises(GpuemuError, match="layout: unknown name 'pitch'"):
         load_trace(one, layout={"pitch": 16})
-    with pytest.raises(GpuemuError, match=r"none\.traceg: found no such file"):
+    with pytest.raises(GpuemuError, match=r"none\.traceg: no such file"):
         load_trace(kernels.parent / "none.traceg")

@@ -30,7 +30,7 @@ def test_without_the_wheel_the_message_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         gpuemu.GpuemuError,
-        match=r'no module named triton\. On Linux, install it with pip install "\.\[triton\]" in a clone',
+        match=r'Triton is not installed\. On Linux, install it with pip install "\.\[triton\]" in a clone',
     ):
         check_triton()
 
@@ -95,5 +95,5 @@ def test_the_table_puts_equal_launches_in_one_row() -> None:
     lines = table([launch(100), launch(200)])
     assert len(lines) == 2
     assert lines[1].split() == ["add", "4x1x1", "128", "24", "0", "2", "150", "0.07", "us", "dram"]
-    with pytest.raises(gpuemu.GpuemuError, match="a launch that was not timed"):
+    with pytest.raises(gpuemu.GpuemuError, match="the launch was not timed"):
         _ = launch(None).result

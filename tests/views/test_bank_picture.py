@@ -261,7 +261,7 @@ def test_help_teaches_with_examples_that_run():
         ),
         (
             ["LDS", "--addresses", "@no/such/file"],
-            "no/such/file: No such file or directory",
+            "no/such/file: no such file or directory",
         ),
         (
             ["LDS", "--lanes", "0", "--mask", "all"],

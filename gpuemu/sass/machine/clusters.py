@@ -38,15 +38,15 @@ def refusal(site: Site, rank: int) -> ExecutionError:
     cluster, active = environment.memory.cluster, environment.active
     size = 1 if cluster is None else len(cluster.numbers)
     if cluster is None or rank >= size:
-        which, right = f"of {size} CTA{'s' * (size > 1)}", "expected a cluster that has that rank (--cluster)"
+        which, right = f"of {size} CTA{'s' * (size > 1)}", "Launch a cluster that has that rank (--cluster)"
     elif rank in cluster.shared or rank == environment.memory.rank:
         which, right = "by an instruction for the CTA's own memory", "Use an address of shared::cluster"
     elif rank in cluster.begun:
         which = "which has exited"
-        right = "expected a barrier of the cluster (cluster.sync()) after the last access, before any of its CTAs exits"
+        right = "Synchronize the cluster (cluster.sync()) after the last access, before any of its CTAs exits"
     else:
         which = "which may not have begun"
-        right = "expected a barrier of the cluster (cluster.sync()) before the first access"
+        right = "Synchronize the cluster (cluster.sync()) before the first access"
     lane = int(site.lanes.exists.argmax() if active is None else active.argmax())
     error = ExecutionError(
         site.instruction, lane, f"an access to the shared memory of CTA {rank} of its cluster, {which}", right

@@ -133,7 +133,7 @@ class ControlFlow(Jumps):
             here = self._effective(group, pc)
             if any_lane(here):
                 what = "a trap" if site.has("TRAP") else "a breakpoint"
-                right = "expected a launch without one: compilers put traps where a kernel must not be"
+                right = "Compilers put traps on paths that a kernel must not take: find out why it does"
                 raise ExecutionError(site.instruction, int(np.argmax(here)), what, right)
             group.pc = pc + 1
             return True
@@ -377,7 +377,7 @@ class ControlFlow(Jumps):
             raise ExecutionError(
                 self._sites[pc - 1].instruction, int(np.argmax(lanes)),
                 f"a wait forever at barrier {barrier} with {arrived} threads arrived",
-                f"expected each of the {alive} threads that have not exited to arrive",
+                f"Let all {alive} threads that have not exited arrive",
             )  # fmt: skip
         stuck = [(self._sites[pc - 1].instruction, lanes) for pc, lanes in self._convergence.waiting()]
         if stuck:
@@ -386,7 +386,7 @@ class ControlFlow(Jumps):
                 instruction,
                 int(np.argmax(lanes)),
                 "lanes that wait forever for others",
-                "expected all of them to arrive",
+                "Let all of them arrive",
             )
             error.stuck = tuple(stuck)
             raise error

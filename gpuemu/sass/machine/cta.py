@@ -202,7 +202,7 @@ class CtaExecutor(ControlFlow):
                     site = self._sites[min(group.pc, len(self._sites) - 1)]
                     raise ExecutionError(
                         site.instruction, self._first_lane(group.mask), f"over {cta.budget} warp instructions",
-                        "expected a loop that ends, or a larger instruction budget",
+                        "End the loop, or give a larger instruction budget",
                     )  # fmt: skip
                 if not self._groups:
                     self._check_stuck()
@@ -302,7 +302,7 @@ class CtaExecutor(ControlFlow):
                     last,
                     self._first_lane(mask),
                     "no instruction after it",
-                    "expected code that ends with EXIT",
+                    "End the code with EXIT",
                 )
             if self._awaits[pc] and self._waits(group, pc):
                 group.gives_way = True

@@ -176,7 +176,7 @@ class Jumps:
                         site.instruction,
                         lane,
                         f"a jump to {offset:#x}",
-                        "expected an instruction of the function",
+                        "Jump to an instruction of the function",
                     )
                 parts.append((index, here & (offsets == offset)))
             rest = self._present(group.mask) & ~here

@@ -203,10 +203,10 @@ class Memory:
             raise _refused(
                 name,
                 "an array that is not C-contiguous",
-                "expected a contiguous array, as np.ascontiguousarray(...) makes it",
+                "Pass it through np.ascontiguousarray(...)",
             )
         if not array.flags.writeable:
-            raise _refused(name, "a read-only array", "expected a writable array, because a kernel may store to it")
+            raise _refused(name, "a read-only array", "Pass a writable one, because a kernel may store to it")
         data = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, dtype=np.uint8)
         ordinary = [buffer for buffer in self.buffers if buffer.start < LOCAL_WINDOW]
         start = buffer_start(ordinary[-1].start + ordinary[-1].bytes if ordinary else None)

@@ -204,7 +204,7 @@ class GlobalSpace(Space):
         for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
             if window <= address < window + WINDOW_BYTES:
                 found = f"{at}, an address in {name} memory"
-                return self.error(place, k, found, "expected an address in global memory", bad)
+                return self.error(place, k, found, "Use an address in global memory", bad)
         rank = clusters.other_window(address)
         if rank:
             raise clusters.refusal(self.site, rank)
@@ -214,19 +214,15 @@ class GlobalSpace(Space):
             if min(address, below) < NULL_BYTES:
                 found += f", a null pointer {'plus' if address < below else 'minus'} {counted(min(address, below))}"
             names = ", ".join(b.name for b in self.memory.buffers) or "none"
-            return self.error(place, k, found, f"expected an address in a buffer of the launch ({names})", bad)
+            return self.error(place, k, found, f"Use an address in a buffer of the launch ({names})", bad)
         first, last = nearest.start, nearest.start + nearest.bytes - self.size
         name = f"{nearest.name} ({counted(nearest.bytes)})"
         if address < first:
             found = f"{at}, {counted(first - address)} before the start of {name}"
-            return self.error(place, k, found, f"expected an address from {first:#x} on", bad)
+            return self.error(place, k, found, f"Use an address from {first:#x} on", bad)
         if address > last:
             found = f"{at}, {past(address, self.size, nearest.start + nearest.bytes)} the end of {name}"
-            right = (
-                f"expected an address up to {last:#x}"
-                if last >= first
-                else "expected a buffer with room for the access"
-            )
+            right = f"Use an address up to {last:#x}" if last >= first else "Use a buffer with room for the access"
             return self.error(place, k, found, right, bad)
         return self.error(place, k, *self.misaligned(f"{address:#x} in {nearest.name}"), bad, "misaligned")
 
@@ -317,7 +313,7 @@ class SharedSpace(Space):
         k = int(unwritten.argmax())
         start = place.base + int(place.pattern.offsets[k])
         what = f"{self.what} at byte {start} of shared memory, which was never written by the CTA"
-        raise self.error(place, k, what, "expected a store to it first", unwritten, "unwritten")
+        raise self.error(place, k, what, "Store to it first", unwritten, "unwritten")
 
     def _outside(self, place: Place) -> ExecutionError:
         length = self.memory.shared_bytes
@@ -329,7 +325,7 @@ class SharedSpace(Space):
         if offset >= 1 << 31:
             offset -= 1 << 32
         last = length - self.size
-        holds = f"expected an address in the {counted(length)} of the CTA's shared memory"
+        holds = f"Use an address in the {counted(length)} of the CTA's shared memory"
         rank = clusters.whose(base + offset)
         if 0 < rank < clusters.MOST_CTAS and self.memory.cluster is None:
             raise clusters.refusal(self.site, rank)

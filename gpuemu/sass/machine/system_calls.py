@@ -90,7 +90,7 @@ class SystemCalls:
             if buffer.start <= address < buffer.start + buffer.bytes:
                 return np.asarray(buffer.views[1][address - buffer.start :])
         found = f"the address {address:#x} as an argument of a function of the driver"
-        raise ExecutionError(site.instruction, lane, found, "expected an address in memory")
+        raise ExecutionError(site.instruction, lane, found, "Pass an address in memory")
 
     def _string(self, site: Site, address: int, lane: int) -> str:
         data = self._bytes(site, address, lane)[:_MOST_STRING_BYTES].tobytes()
@@ -108,12 +108,12 @@ class SystemCalls:
         try:
             layout = parse_format(self._string(site, format_address, lane))
         except FormatError as error:
-            right = "expected a conversion such as %d, %5.2f or %s"
+            right = "Use a conversion such as %d, %5.2f or %s"
             raise ExecutionError(site.instruction, lane, f"printf with {error}", right) from None
         data = self._bytes(site, at, lane)[: layout.argument_bytes].tobytes() if layout.argument_bytes else b""
         if len(data) < layout.argument_bytes:
             found = f"{len(data)} bytes of arguments for a format that takes {layout.argument_bytes}"
-            raise ExecutionError(site.instruction, lane, found, "expected as many arguments as the format takes")
+            raise ExecutionError(site.instruction, lane, found, "Pass as many arguments as the format takes")
         self._environment.printer(layout.text(data, lambda address: self._string(site, address, lane)))
         self._return(layout.arguments, lane, 1)
 
@@ -121,7 +121,7 @@ class SystemCalls:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
         message, file, function = (self._string(site, self._pair(k, lane), lane) for k in (4, 6, 10))
         found = f"the failed assertion '{message}' in {file}:{self._word(8, lane)}, {function}"
-        error = ExecutionError(site.instruction, lane, found, "expected an assertion that holds")
+        error = ExecutionError(site.instruction, lane, found, "Fix the kernel or the arguments that break it")
         error.is_assertion = True
         raise error
 

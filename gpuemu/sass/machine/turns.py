@@ -173,7 +173,7 @@ class Turns:
             found = f"a wait forever at the mbarrier at byte {first.byte:,} of shared memory: its phase of parity "
             error = ExecutionError(
                 first.instruction, int(np.argmax(first.lanes)), f"{found}{first.parity} {first.lacks}",
-                f"expected {first.right}",
+                first.right,
             )  # fmt: skip
             error.waits = tuple(waits)
             return error
@@ -181,9 +181,9 @@ class Turns:
             site, lane = stuck_at
             found, right = (
                 "a wait forever for other CTAs of its cluster",
-                "the other CTAs to arrive and deliver what it waits for",
+                "Let the other CTAs arrive, and copy or send what it waits for",
             )
-            return ExecutionError(site.instruction, lane, found, f"expected {right}")
+            return ExecutionError(site.instruction, lane, found, right)
         look = looks[0]
         instruction = look.site.instruction
         lane = int(np.argmax(look.lanes))
@@ -191,17 +191,17 @@ class Turns:
             return ExecutionError(instruction, lane, *never_granted(look.site, lane))
         if look.place is None:
             found = "a wait forever for other threads of the CTA"
-            return ExecutionError(instruction, lane, found, "expected a thread that ends it")
+            return ExecutionError(instruction, lane, found, "Let another thread end it")
         lane, address = self._first(look, lane)
         found = f"a wait forever at {address:#x}{self._in_buffer(address)}{self._until(look, lane)}"
         if unbegun:
             right = (
-                f"expected a grid of at most {self._at_once} CTAs, which fit on the chip at once ({self._residency}), "
-                f"or waits for CTAs of lower numbers only: {begun} CTAs wait and {unbegun} have not begun"
+                f"Launch at most {self._at_once} CTAs, which fit on the chip at once ({self._residency}), or wait "
+                f"only for CTAs with lower numbers: {begun} CTAs wait and {unbegun} have not begun"
             )
         else:
             who = "no other CTA is left" if begun == 1 else f"all {begun} CTAs that are left wait"
-            right = f"expected another CTA to write that word, but {who}"
+            right = f"Another CTA must write that word, but {who}"
         return ExecutionError(instruction, lane, found, right)
 
     @staticmethod

@@ -48,5 +48,5 @@ def complete_warps(site: Site, mask: Mask) -> NDArray[np.intp] | None:
         warp = int(partial[0])
         lane = warp * WARP + int(np.argmin(lanes[warp]))
         found = f"{active[warp]} active lanes of 32 in warp {warp}"
-        raise ExecutionError(site.instruction, lane, found, "expected all lanes of the warp to execute it together")
+        raise ExecutionError(site.instruction, lane, found, "Execute it with all lanes of the warp together")
     return np.flatnonzero(active)

@@ -124,9 +124,7 @@ class Copier:
         last = first + count - 1 if places is None else first + int(places.max(initial=0))
         if first < 0 or last >= self.memory.shared_bytes:
             found = f"a copy of bytes {first} to {last} of shared memory"
-            raise self.error(
-                lane, found, f"expected a place in the CTA's {self.memory.shared_bytes} bytes of shared memory"
-            )
+            raise self.error(lane, found, f"Stay within the CTA's {self.memory.shared_bytes} bytes of shared memory")
         if first % UNIT:
             raise self.misaligned(lane, f"byte {first} of shared memory")
         chosen = slice(first, last + 1) if places is None else first + places
@@ -137,7 +135,7 @@ class Copier:
             unwritten = self.memory.written[1][chosen] != WRITTEN
             if unwritten.all():
                 found = f"a copy from byte {first} of shared memory, which was never written by the CTA"
-                error = self.error(lane, found, "expected a store to it first")
+                error = self.error(lane, found, "Store to it first")
                 places = first + (np.arange(count) if places is None else places)
                 error.fault = Fault("shared", "load", count, "unwritten", first, np.array([lane]), places)
                 raise error
@@ -175,7 +173,7 @@ class Copier:
                 return buffer, address - buffer.start
         found = f"a copy of {count} bytes at {address:#x}"
         names = ", ".join(f"{b.name} ({b.start:#x}, {b.bytes} bytes)" for b in self.memory.buffers) or "none"
-        raise self.error(lane, found, f"expected bytes of one buffer of the launch: {names}")
+        raise self.error(lane, found, f"Copy within one buffer of the launch: {names}")
 
     def moves(self, lane: int, first: int, places: NDArray[np.int64], size: int, access: str) -> None:
         """Tell the observer the global bytes that the block reads or writes, in units of `size` bytes."""
@@ -202,7 +200,7 @@ class Copier:
             raise self.error(
                 lane,
                 f"an mbarrier at byte {place} of shared memory",
-                "expected an mbarrier of 8 bytes in shared memory",
+                "Use 8 bytes of shared memory, at a multiple of 8",
             )
         words = shared[8]
         after = arrived_90(int(words[place // 8]), 0, -count)

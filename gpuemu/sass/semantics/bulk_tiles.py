@@ -49,8 +49,8 @@ class _Tiles(Copier):
         data = buffer.views[1][start : start + tensor_map.BYTES]
         layout = tensor_map.decode(data.tobytes())
         if layout is None or len(layout.shape) != self.rank:
-            found = "other bytes" if layout is None else f"one of {len(layout.shape)} dimensions"
-            raise self.error(lane, f"in place of a tensor map {found}", f"expected one of {self.rank} dimensions")
+            what = "bytes that are no tensor map" if layout is None else f"a tensor map of {len(layout.shape)} axes"
+            raise self.error(lane, what, f"expected a tensor map of {self.rank} axes")
         if layout.interleaved:
             raise site.unsupported("an interleaved tensor map")
         return layout

@@ -64,11 +64,11 @@ def load_constant(site: Site) -> Step:
             if offset % size:
                 right = f"expected a multiple of {size}"
             else:
-                right = f"expected an offset in the {counted(len(data))} of constant bank {bank}"
+                right = f"Stay within the {counted(len(data))} of constant bank {bank}"
             raise ExecutionError(site.instruction, lane, f"{what} {offset:#x}", right)
         first = int(offsets[0])
         if not site.environment.knows(bank, first):
-            right = "expected code that reads no such word"
+            right = "gpuemu does not know its value: do not read it"
             raise ExecutionError(site.instruction, None, f"c[0x0][{first:#x}], a word of the driver's", right)
         store(extend(units[(offsets >> shift).astype(np.int64)]), mask)
 

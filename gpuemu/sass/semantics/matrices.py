@@ -100,7 +100,7 @@ class _Matrices:
             warp = int(torn.argmax())
             lane = int((~warps[warp]).argmax()) + warp * WARP
             found = f"a matrix access of warp {warp} without its lane {lane % WARP}"
-            raise ExecutionError(self.site.instruction, lane, found, "expected all 32 lanes of the warp to execute it")
+            raise ExecutionError(self.site.instruction, lane, found, "Execute it with all 32 lanes of the warp")
 
 
 def _bytes(rows: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:

@@ -52,12 +52,12 @@ class Wait(NamedTuple):
     def right(self) -> str:
         """A change of the kernel that would end the wait."""
         if not self.takes:
-            return "mbarrier.init and a barrier of the CTA before the wait"
+            return "Call mbarrier.init and synchronize the CTA before the wait"
         if self.bytes:
-            return "expect_tx for as many bytes as the copies deliver"
+            return "Call expect_tx with as many bytes as the copies bring"
         if self.arrivals == self.takes:
-            return "arrivals in every phase, or a wait for the other parity: the phase before is over"
-        return "as many arrivals in every phase as it was initialized for"
+            return "Arrive in every phase, or wait for the other parity: the phase before is over"
+        return "Arrive in every phase as many times as the mbarrier was initialized for"
 
 
 def pending(site: Site) -> Callable[[Bools], bool]:

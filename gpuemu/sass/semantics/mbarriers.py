@@ -168,8 +168,8 @@ class _Barrier:
         after = self.change(before, int(amounts[lane]))
         if after is None:
             raise ExecutionError(
-                self.site.instruction, lane, "more arrivals than the barrier's phase takes",
-                "expected as many arrivals as the barrier was initialized for",
+                self.site.instruction, lane, "more arrivals than the phase of the mbarrier expects",
+                "Arrive as many times as the mbarrier was initialized for",
             )  # fmt: skip
         words[at] = after
         return before

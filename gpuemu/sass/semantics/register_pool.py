@@ -56,10 +56,10 @@ def never_granted(site: Site, lane: int) -> tuple[str, str]:
     """Return the problem and its correction for a lane whose warp waits for registers forever."""
     lanes = site.lanes
     wanted = (int(lanes.held.sum()) - int(lanes.held[lane // WARP]) + _asked(site)) * WARP
-    launched = f"it was launched with {lanes.pool * WARP:,}, {lanes.pool // lanes.warps} a thread"
+    launched = f"it was launched with {lanes.pool * WARP:,}, {lanes.pool // lanes.warps} per thread"
     return (
         f"a wait forever for {_asked(site)} registers per thread: with them the CTA has {wanted:,}, and {launched}",
-        "expected counts of setmaxnreg that fit all warps, including those that have exited",
+        "Choose setmaxnreg counts that fit all warps, including those that have exited",
     )
 
 

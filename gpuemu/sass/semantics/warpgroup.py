@@ -86,7 +86,7 @@ class _SharedMatrix:
         outside = (at < 0) | (at + size > memory.shared_bytes)
         if outside.any():
             found = f"a matrix that reaches to byte {int(at[outside][0])} of shared memory"
-            right = f"expected a matrix in the CTA's {memory.shared_bytes} bytes of shared memory"
+            right = f"Stay within the CTA's {memory.shared_bytes} bytes of shared memory"
             raise ExecutionError(site.instruction, warp * WARP, found, right)
         if not memory.all_written:
             unwritten = memory.written[1][at] != WRITTEN
@@ -94,7 +94,7 @@ class _SharedMatrix:
                 found = (
                     f"an element at byte {int(at[unwritten][0])} of shared memory, which was never written by the CTA"
                 )
-                right = "expected a store to it first"
+                right = "Store to it first"
                 error = ExecutionError(site.instruction, warp * WARP, found, right)
                 missing = (at[unwritten][:, None] + np.arange(size)).reshape(-1)
                 first, lanes = int(at[unwritten][0]), np.arange(WARP) + warp * WARP

@@ -1,1 +1,1 @@
-"""Finds what a kernel does wrong: races, barriers, unwritten or foreign memory, hazards of control words."""
+"""Finds the bugs of a kernel: races, barrier errors, unwritten or foreign memory, and hazards of control words."""

@@ -1,4 +1,4 @@
-"""`gpuemu.check`: execute a kernel, or follow a trace, with all tools looking on.
+"""`gpuemu.check`: execute a kernel, or follow a trace, with all tools.
 
 report = gpuemu.check("k.cu", kernel="reduce", block=(256, 1, 1), args=[array, out])
 for finding in report.errors:
@@ -30,9 +30,9 @@ from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Instruction, Trace
 
 DEFAULT_BUDGET = 20_000_000
-"""Warp instructions of one CTA before it is taken for endless."""
+"""The warp instructions of a CTA after which it counts as endless."""
 _MOST_CTAS = 8
-"""CTAs whose paths controlcheck follows."""
+"""The number of CTAs whose paths controlcheck follows."""
 
 
 def check(
@@ -53,12 +53,12 @@ def check(
     progress: Callable[[int, int], None] | None = None,
     cluster: Extent | None = None,
 ) -> Report:
-    """What a kernel of a .cu or .cubin file, or a trace, does wrong.
+    """The bugs of a kernel in a .cu or .cubin file, or of a trace.
 
-    The launch is given as for `trace_kernel`; arrays are updated in place. An array of `gpuemu.empty` has no values
-    until the kernel writes them. `tools`: some of memcheck, racecheck, synccheck, initcheck, controlcheck. `options` go
-    to the compiler of a .cu. A trace has the launch in it, and takes no options; its addresses are known, what it
-    computes is not: memcheck and initcheck have nothing to say.
+    The launch arguments are those of `trace_kernel`; arrays are updated in place. An array of `gpuemu.empty` has no
+    values until the kernel writes them. `tools`: some of memcheck, racecheck, synccheck, initcheck, controlcheck.
+    `options` go to the compiler of a .cu. A trace contains its launch, and takes no options. It has addresses but no
+    values, so memcheck and initcheck skip it.
 
     Raises GpuemuError for input that is wrong in itself.
     """
@@ -94,14 +94,14 @@ def check(
 
 @lru_cache(maxsize=8)
 def _of_code(name: str) -> Architecture:
-    """The shipped architecture that machine code is for; to read one takes as long as a small kernel."""
+    """The shipped architecture for machine code of this name. Reading one takes as long as a small kernel."""
     return load_arch(name)
 
 
 def _latencies(name: str, notes: list[str], given: Architecture | None) -> Architecture | None:
-    """The architecture whose latencies code for `name` counts on; None, and a note of it, if nobody knows.
+    """The architecture whose latencies code for `name` relies on; None, with a note, if it is not known.
 
-    That is the one of its name; where there is none, one that was given for chips with such code.
+    It is the architecture of that name, or else a given one for chips with such code.
     """
     try:
         return _of_code(name)
@@ -187,7 +187,7 @@ def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners
     if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
         launch(copy.deepcopy(again), ToolListener(frozenset(tools), findings, point, [], watch), [], False)
     if not watch.failed and len(kept) == ctas:
-        budget = min(budget, 4 * _longest(trace))  # what runs again with other values or addresses may never end
+        budget = min(budget, 4 * _longest(trace))  # With other values or addresses, the launch may never end.
     if shuffles and watch.suspects and not (watch.failed or findings.undefined):
 
         def disturbed(offsets: frozenset[int]) -> bytes | None:
@@ -222,7 +222,7 @@ def _longest(trace: Trace) -> int:
 
 
 def _unfilled(args: Sequence[Any]) -> list[int]:
-    """Where in this process the arrays are that have no values yet."""
+    """The addresses in this process of the arrays without values."""
     found = []
     for argument in args:
         if isinstance(argument, Uninitialised):

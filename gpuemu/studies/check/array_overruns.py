@@ -1,8 +1,8 @@
 """Accesses that run from one array of static shared memory into the next, which the machine code cannot show.
 
-A cubin with line information has the kernel's PTX, where each array has a name. It is assembled again with the arrays
-apart, and executed: an access to a gap between them was made with an address of an array that does not reach there.
-Whatever is computed from the address of an array moves with it, so no access within an array is ever in a gap.
+A cubin with line information has the kernel's PTX, where each array has a name. gpuemu assembles it again with gaps
+between the arrays, and executes it. An access to a gap was made with an address of an array that does not reach there.
+Everything that is computed from the address of an array moves with it, so no access within an array is in a gap.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TARGET = re.compile(r"[ \t]*\.target\s+(sm_\w+)")
 _VERSION = re.compile(r"Unsupported \.version .*current version is '([\d.]+)'")
 _SIZE = re.compile(r"[ \t]*\.address_size\s")
 _MOST_STATIC = 48 << 10
-"""Bytes of static shared memory that a kernel may have."""
+"""The most bytes of static shared memory that a kernel may have."""
 _GAPS = [1 << bits for bits in range(12, 3, -1)]
 _FILLS = 0x5A, 0xC3
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic access"}
@@ -51,7 +51,7 @@ _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic access"}
 
 @dataclass(frozen=True)
 class _Array:
-    """An array of the PTX, and where it begins once they are apart."""
+    """An array of the PTX, and its start once there are gaps."""
 
     name: str
     size: int
@@ -60,17 +60,19 @@ class _Array:
 
 @dataclass(frozen=True)
 class Apart:
-    """A kernel with its arrays apart, and its PTX."""
+    """A kernel with gaps between its arrays, and its PTX."""
 
     cubin: bytes
     ptx: Ptx
     arrays: tuple[_Array, ...]
     end: int
-    """Where dynamic shared memory may begin: behind the last gap."""
+    """The start of dynamic shared memory: after the last gap."""
 
 
 def set_apart(ptx: Ptx, kernel: str, shared_base: int) -> Apart | str:
-    """A kernel with its arrays of shared memory apart; or why there is none, "" for no reason to look."""
+    """A kernel with gaps between its arrays of shared memory. Otherwise the reason why there is none, "" for no
+    need.
+    """
     target = next((match[1] for line in ptx.text if (match := _TARGET.match(line))), None)
     laid_out = _laid_out(ptx.text, shared_base)
     if laid_out is None or target is None:
@@ -86,7 +88,7 @@ def set_apart(ptx: Ptx, kernel: str, shared_base: int) -> Apart | str:
 
 
 def _assembled(ptx: str, target: str) -> bytes | None:
-    """The cubin of PTX; one that is newer than ptxas is taken for as old as that."""
+    """The cubin of PTX. PTX that is newer than ptxas gets the version of ptxas."""
     with tempfile.TemporaryDirectory(prefix="gpuemu-") as folder:
         path = Path(folder) / "apart.ptx"
         for _ in range(2):
@@ -102,7 +104,7 @@ def _assembled(ptx: str, target: str) -> bytes | None:
 
 
 def _laid_out(text: list[str], shared_base: int) -> tuple[list[str], tuple[_Array, ...], int] | None:
-    """The PTX with one array for all, where each is and where the last gap ends; None where that cannot be done."""
+    """The PTX with one array for all, the place of each, and the end of the last gap; None if that is not possible."""
     text, found = text.copy(), dict[str, tuple[int, int]]()
     dynamic = any(_EXTERN.match(line) for line in text)
     for number, line in enumerate(text):
@@ -148,7 +150,7 @@ def _rounded(size: int, multiple: int) -> int:
 
 @dataclass(frozen=True)
 class _Miss:
-    """An access to a gap: its kind and bytes, the place in shared memory, a lane that makes it, and how many do."""
+    """An access to a gap: its kind and bytes, its place in shared memory, the first lane, and the number of lanes."""
 
     instruction: Instruction
     access: str
@@ -160,7 +162,7 @@ class _Miss:
 
 
 class Gaps(Observer):
-    """Listens to a kernel whose arrays are apart, and keeps the first access of each instruction to a gap.
+    """Listens to a kernel with gaps between its arrays, and keeps the first access of each instruction to a gap.
 
     Gaps begin with bytes of `fill`.
     """
@@ -170,7 +172,7 @@ class Gaps(Observer):
         self._starts = [array.start for array in apart.arrays]
         self._cta = 0
         self.found: dict[int, _Miss] = {}
-        """By the offset of the instruction."""
+        """The accesses by the offset of the instruction."""
         ends = np.array([array.start + array.size for array in apart.arrays])
         self._ends, self._begins = ends, np.array(self._starts)
 
@@ -216,11 +218,11 @@ class Gaps(Observer):
 
     @property
     def outcome(self) -> bytes | None:
-        """What the launch has left in memory; None if it could not go on."""
+        """A digest of the memory after the launch; None if the launch could not go on."""
         return None if self._failed else left_in(self._memory)
 
     def sentence(self, at: int, size: int) -> tuple[str, str]:
-        """Which array an access to a gap misses, and what would be right."""
+        """The array that an access to a gap misses, and the fix."""
         k = bisect_right(self._starts, at) - 1
         arrays = self._apart.arrays
         end = arrays[k].start + arrays[k].size
@@ -231,7 +233,7 @@ class Gaps(Observer):
 
 
 def _named(array: _Array) -> str:
-    """The name of an array as in the source, and its size. Of a mangled name it is the last part."""
+    """The name of an array as in the source, and its size. For a mangled name, its last part."""
     parts, at = [array.name], 0
     for match in re.finditer(r"(\d+)", array.name):
         if match.start() >= at and (length := int(match[1])) and match.end() + length <= len(array.name):
@@ -244,18 +246,18 @@ def look_between_arrays(
     function: DecodedFunction, ptx: Ptx, launch: Callable[[Gaps, Cubin], None], findings: Findings,
     point: Callable[..., Point],
 ) -> list[str]:  # fmt: skip
-    """Report the accesses to gaps, at the instructions of the kernel as it is; what there is to say beside.
+    """Report the accesses to gaps, at the instructions of the original kernel. Returns the notes.
 
-    `launch` executes a kernel of a cubin while something listens.
+    `launch` executes a kernel of a cubin with a listener.
     """
     apart = set_apart(ptx, function.name, function.shared_base)
     if not isinstance(apart, Apart):
         return [apart] if apart else []
     cubin = read_cubin(apart.cubin)
     gaps, again = (Gaps(apart, fill) for fill in _FILLS)
-    with suppress(GpuemuError):  # where shared memory has no room for the gaps
+    with suppress(GpuemuError):  # Shared memory has no room for the gaps.
         launch(gaps, cubin)
-    # A read whose value goes nowhere does no harm: CUB's merge sort has such.
+    # A read whose value is unused does no harm. CUB's merge sort has such reads.
     if any(miss.access == "load" for miss in gaps.found.values()) and gaps.outcome is not None:
         launch(again, cubin)
         if again.outcome == gaps.outcome:

@@ -1,6 +1,6 @@
-"""Bulk copies whose size is no multiple of 16 bytes.
+"""Bulk copies whose size is not a multiple of 16 bytes.
 
-The machine instruction takes units of 16 bytes: the code shifts the size, and what is lost there is not copied. Where
+The machine instruction takes units of 16 bytes: the code shifts the size, and the bits that it loses are not copied. If
 the size is a constant, the compiler has shifted it, and only the PTX still has it.
 """
 
@@ -24,22 +24,22 @@ Step = Callable[[Mask], None]
 _COPIES = ("UBLKCP", "UBLKRED", "UBLKPF")
 _SHIFTS = ("SHF", "USHF")
 _MOVES = ("UPRMT", "PRMT", "R2UR", "MOV", "UMOV", "IMAD")
-"""They bring a size from where it was shifted to the copy; the first register among their sources is it."""
+"""Instructions that move a shifted size to the copy. Their first source register holds it."""
 _UNIT_SHIFT = 4
 _FURTHEST = 256
-"""Instructions before a copy among which the shift of its size is found."""
+"""The number of instructions before a copy in which the shift of its size is searched."""
 
 
 @dataclass
 class _Shifted:
-    """What each lane of one CTA has shifted last, in bytes, by the offset of the shift."""
+    """The sizes that each lane of one CTA has shifted last, in bytes, by the offset of the shift."""
 
     cta: int
     bytes: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
 class BlockSizes:
-    """The sizes of the copies in some code. `ptx`: of that code, if there is one."""
+    """The sizes of the copies in some code. `ptx`: the PTX of that code, if there is some."""
 
     def __init__(
         self, code: Sequence[Instruction], ptx: Ptx | None, findings: Findings, point: Callable[..., Point]
@@ -57,7 +57,7 @@ class BlockSizes:
         self.per_cta = _Shifted(cta)
 
     def around(self, site: Any, step: Step) -> Step:
-        """The step, watched if it shifts a size or copies a block."""
+        """The step, with a watch on it if it shifts a size or copies a block."""
         offset = site.instruction.offset
         if offset in self._shifts:
             amount = parse_integer(site.instruction.operands[2]) or 0
@@ -87,7 +87,7 @@ class BlockSizes:
                 if shift is not None and shift in self.per_cta.bytes:
                     count = int(self.per_cta.bytes[shift][lane])
                     if count >> _UNIT_SHIFT & 0xFFFF != int(units[lane]) & 0xFFFF:
-                        continue  # it has another size
+                        continue  # this copy has another size
                 if count is not None and count & 15:
                     self._tell(instruction, lane, count)
             step(mask)
@@ -106,7 +106,7 @@ class BlockSizes:
 
 
 def _shift(code: Sequence[Instruction], copy: int) -> Instruction | None:
-    """The shift to the right that makes units of 16 bytes of a copy's size; None where none is found."""
+    """The right shift that turns a copy's size into units of 16 bytes; None if none is found."""
     operands = code[copy].operands
     wanted = operands[-1] if not operands[-1].startswith("desc") else operands[-2]
     for instruction in reversed(code[max(0, copy - _FURTHEST) : copy]):

@@ -21,7 +21,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORM
 
 
 def as_sarif(report: Report, file: str, version: str) -> str:
-    """The file. `file` is what was checked: an instruction without a source line stands there, by its offset."""
+    """The file. `file` is the checked file, where instructions without a source line are placed by their offset."""
     rules = [sarif.rule(tool, title, f"gpuemu check --tool {tool}", "error") for tool, title in _RULES.items()]
     results = [_result(group, report.name, file) for group in report.groups]
     return sarif.document(version, rules, results, f"check of {report.name} on {report.arch}", report.told)

@@ -25,7 +25,7 @@ from gpuemu.studies.check.skipped_tools import by_reason
 
 WIDTH = 100
 _MOST = 50
-"""Mistakes in a report that does not have all."""
+"""The most mistakes in a report, unless all are wanted."""
 _ENDLESS = 1 << 16
 _LABELS: dict[Severity, tuple[str, Style]] = {
     Severity.ERROR: ("error", "bad"), Severity.WARNING: ("warning", "strong"), Severity.INFORMATION: ("info", "plain"),
@@ -33,7 +33,7 @@ _LABELS: dict[Severity, tuple[str, Style]] = {
 
 
 def lines(report: Report, everything: bool = False, columns: int = WIDTH) -> Iterator[Line]:
-    """The report, line by line, each with a style. `everything`: also the findings that one mistake makes."""
+    """The lines of the report with their styles. `everything`: each finding separately, also those of one mistake."""
     groups = [[finding] for finding in report.findings] if everything else report.groups
     shown = groups if everything else groups[:_MOST]
     for finding, *alike in shown:
@@ -56,7 +56,7 @@ def lines(report: Report, everything: bool = False, columns: int = WIDTH) -> Ite
 
 
 def _verdict(report: Report) -> str:
-    """Errors first, also where there are none; nothing is said to be free of errors that no tool looked at."""
+    """The counts, errors first even if there are none. Without a tool that ran, there is no verdict."""
     if not report.ran:
         return "not checked"
     parts = [_counted(report, severity) for severity in Severity if report.of(severity)]
@@ -71,7 +71,7 @@ def _counted(report: Report, severity: Severity) -> str:
 
 
 def _tools(report: Report) -> str:
-    """The tools that ran, and those that were skipped with the reason."""
+    """The tools that ran, and the skipped ones with the reason."""
     ran = f"Ran {', '.join(report.ran)}." if report.ran else "Ran no tool."
     reasons = by_reason(report.idle)
     if not reasons:
@@ -110,7 +110,7 @@ def _points(points: Sequence[Point], block: tuple[int, int, int], columns: int) 
 
 
 def _between_lines(finding: Finding) -> str:
-    """The fix, with the lines in place of "them" where both are lines of one file."""
+    """The fix, with line numbers in place of "them" if both accesses are at lines of one file."""
     sources = [point.source for point in finding.points if point.source is not None]
     if len(sources) != 2 or sources[0][0] != sources[1][0] or sources[0][1] == sources[1][1]:
         return finding.right

@@ -1,7 +1,7 @@
-"""What controlcheck needs of an instruction: registers, counters, the cycles that its control word lets pass, latency.
+"""The part of an instruction that controlcheck needs: registers, counters, the cycles of its control word, latency.
 
-`slack` says how much earlier than the latency an instruction may begin that reads a result; it reads later than at its
-issue, or the file's latency is the longest of several. Values hold for all code that compilers have been seen to make.
+`slack` is the number of cycles by which a consumer may begin before the latency has passed: it reads later than at its
+issue, or the file's latency is the longest of several. The values hold for all observed code of compilers.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from gpuemu.isa.registers import PREDICATES, UNIFORM, written_and_read
 from gpuemu.trace.model import COUNTERS, Instruction
 
 _AT_ISSUE = (Kind.FIXED, Kind.PRODUCT, Kind.PRODUCT_WAIT)
-"""Those that read their registers at a fixed time behind their issue."""
+"""Instructions that read their registers at a fixed time after their issue."""
 _BY_COUNTERS = (Kind.SHARED, Kind.GLOBAL, Kind.SHUFFLE)
-"""Instructions of the load/store path: they leave one after the other, and read their sources as they do."""
+"""Instructions of the load/store path. They leave in order, and read their sources when they leave."""
 ORDERED, GLOBAL_PATH = "ordered", "global"
 PATH = (ORDERED, GLOBAL_PATH)
-"""Units: of the first, results come in the order of issue, shared loads, shuffles and matrix moves alike."""
+"""Units. The results of the first come in the order of issue, for shared loads, shuffles and matrix moves alike."""
 _SLOW = 8
-"""Cycles from one FP64 instruction to the next from which on counters tell of its results."""
+"""The cycles between FP64 instructions from which on counters report their results."""
 
-# An A100 and an H100 do these three in 101 of 101 runs each; code of compilers keeps to them from sm_75 to sm_90.
+# An A100 and an H100 behave so in 101 of 101 runs each. Compilers' code relies on it from sm_75 to sm_90.
 STALLS_NOT_WAITED_FOR = 12
-"""Stall counts from which on the hardware wants the yield bit, too."""
+"""The stall counts from which on the hardware also needs the yield bit."""
 SHORT_STALL_CYCLES = 2
-"""What passes without it."""
+"""The cycles that such a stall count lasts without the yield bit."""
 DEPBAR_CYCLES = 4
-"""From DEPBAR.LE until what it waits for may be read; a read before gets the old value."""
+"""The cycles from DEPBAR.LE until its results may be read. An earlier read gets the old value."""
 SEEN_CYCLES = 2
-"""From the instruction that raises a counter until waits of others see it."""
+"""The cycles from the instruction that raises a counter until other instructions' waits see it."""
 
 COPIES = -2
-"""In the place of a register: what asynchronous copies write."""
+"""Stands for a register: the destination of asynchronous copies."""
 
 _LATE_READ_CYCLES = 1
 _LATER_READ_CYCLES = 2
 _READ_LATER = ("SYNCS", "WARPSYNC")
-"""These read their registers later still: nvcc has both take the result of HFMA2.MMA 6 cycles after it, not 8."""
+"""These read their registers even later. nvcc lets both use the result of HFMA2.MMA after 6 cycles, not 8."""
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
 _COUNTED_AS_FOUR = 5
@@ -49,14 +49,14 @@ _COUNTED_AS_FOUR = 5
 
 @dataclass(frozen=True)
 class Step:
-    """An instruction, as the check sees it."""
+    """An instruction as the check sees it."""
 
     instruction: Instruction
     written: tuple[int, ...]
     read: tuple[int, ...]
     waits: frozenset[int]
     keeps: tuple[int, int] | None
-    """The counter that a DEPBAR waits for, and how many of its raisers may be left."""
+    """The counter that a DEPBAR waits for, and how many raises of it may remain."""
     stall: int
     """The least cycles to the warp's next instruction."""
     latency: int | None
@@ -64,11 +64,11 @@ class Step:
     read_counter: int
     late_reader: bool
     interval: int
-    """Cycles for which it keeps a pipe that is slow; 0 if it is not."""
+    """The cycles for which it occupies a slow pipe; 0 if the pipe is not slow."""
     unit: str
-    """Where it runs: results of one unit come in the order of their issue, except of global memory."""
+    """Its unit. The results of one unit come in the order of their issue, except those of global memory."""
     tells: bool
-    """Whether a counter tells of its results, or should."""
+    """Whether a counter reports its results, or should."""
     guard: tuple[int, bool] | None
     """The predicate of its guard, and whether it has a "!"."""
     off: bool = False
@@ -76,27 +76,27 @@ class Step:
 
     @property
     def parts(self) -> bool:
-        """Whether other lanes may go on behind it."""
+        """Whether other lanes may diverge here."""
         return self.instruction.operation.kind in (Kind.BRANCH, Kind.EXIT)
 
     @property
     def partial(self) -> bool:
-        """Whether a trace says that not all lanes executed it, and not which."""
+        """Whether a trace says that only some lanes executed it, without saying which."""
         return self.instruction.threads is not None
 
 
 def latency_of(instruction: Instruction, arch: Architecture) -> int | None:
-    """The fixed latency of an instruction; None if a counter tells, or nobody knows."""
+    """The fixed latency of an instruction; None if a counter reports its result, or if the latency is unknown."""
     operation = instruction.operation
     word = instruction.control
     if word is not None and word.write_counter is not None:
         return None
     if instruction.mnemonic == "I2I":
-        return 0  # compilers count on one that nobody has measured
+        return 0  # Compilers rely on a latency that nobody has measured.
     if operation.kind is not Kind.FIXED:
         return None
     if operation.operation == "fp64" and arch.operations["fp64"].issue_interval_cycles >= _SLOW:
-        return None  # counters tell; one may tell for several
+        return None  # Counters report these results; one counter may report several.
     if operation.tensor:
         mode = arch.tensor_core.operations.get(operation.operation)
         return None if mode is None else mode.latency_cycles
@@ -132,9 +132,9 @@ def step_of(instruction: Instruction, arch: Architecture) -> Step:
     operation = instruction.operation
     written, read = instruction.registers
     if instruction.mnemonic == "P2R":
-        read = tuple(r for r in read if not PREDICATES <= r < UNIFORM)  # a mask tells which it takes
+        read = tuple(r for r in read if not PREDICATES <= r < UNIFORM)  # a mask selects them
     if operation.operation == "uniform":
-        written = tuple(r for r in written if r >= UNIFORM)  # the hardware waits for others, as compilers rely on
+        written = tuple(r for r in written if r >= UNIFORM)  # the hardware waits for others; compilers rely on it
     if operation.kind in (Kind.SHARED, Kind.BARRIER):
         read = (*read, COPIES)
     waits = {i for i in range(COUNTERS) if word.wait_mask >> i & 1}
@@ -165,7 +165,7 @@ def switched_off(step: Step) -> Step:
 
 
 def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> int:
-    """How many cycles before the latency of `producer` has passed `consumer` may issue that reads its result."""
+    """The cycles before the end of `producer`'s latency at which `consumer` may issue and read the result."""
     reader, writer = consumer.operation, producer.operation
     late = 0 if reader.kind in _AT_ISSUE else _LATE_READ_CYCLES
     if consumer.mnemonic in _READ_LATER:

@@ -1,9 +1,9 @@
-"""Hazards of control words along the executed path: is what an instruction reads there, may it write where it writes?
+"""Hazards of control words along the executed path: reads before a result is there, and writes that come too early.
 
-The hardware checks nothing: a result of fixed latency is there when the stall counts between have let enough cycles
-pass, another when a counter that its instruction has raised has been waited for. The path of each lane is followed with
-the least cycles that its control words let pass, by the latencies of the architecture that the code is for. Paths are
-cut into stretches of instructions in a row; a stretch met again in the same state says nothing new.
+The hardware checks nothing. A result of a fixed latency is there when the stall counts have let enough cycles pass.
+Another result is there when its consumer has waited for the counter that its instruction raised. gpuemu follows the
+path of each lane with the least cycles of its control words, and the latencies of the architecture that the code is
+for. Paths are divided into runs of consecutive instructions. A run in a known state gives no new findings.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from gpuemu.studies.check.lane_paths import LanePath, warp_paths
 from gpuemu.trace.model import Trace
 
 _MARK = -1
-"""In the place of a register: an instruction that raises a counter, whatever its registers."""
+"""Stands for a register: an instruction that raises a counter, for all of its registers."""
 _BARE_CYCLES = 8
-"""For how long a source without a counter is looked after; by then it has been read."""
+"""The cycles for which a source without a counter is tracked. By then it has been read."""
 _COUNTED = ("result", "source")
 
 
 class _Pending(NamedTuple):
-    """What a register waits for: `kind` "fixed", "waited" or "bare" (cycles left), "result" or "source" (a counter, -1
-    for none).
+    """A pending register: `kind` "fixed", "waited" or "bare" (cycles left), "result" or "source" (a counter, -1 for
+    none).
 
-    "waited" are results for which a DEPBAR waits, whose pc it is. "bare" are sources of an instruction that raises no
-    counter; "busy" is a pipe, not a register.
+    "waited" are results for which a DEPBAR waits; `pc` is the DEPBAR's. "bare" are sources of an instruction that
+    raises no counter. "busy" is a pipe, not a register.
     """
 
     register: int
@@ -55,11 +55,11 @@ class _Pending(NamedTuple):
     pc: int
     unit: str = ""
     guard: tuple[int, bool] | None = None
-    """Under which it was executed, while that predicate keeps its value: the opposite guard is other lanes'."""
+    """The guard of the instruction, while its predicate keeps its value. The opposite guard belongs to other lanes."""
     fresh: bool = False
     """Whether its counter was raised in the cycle before, so that waits do not see it yet."""
     partial: bool = False
-    """Whether lanes executed it that are not known."""
+    """Whether unknown lanes executed it."""
 
 
 _State = tuple[_Pending, ...]
@@ -81,7 +81,7 @@ def check_control(
 ) -> None:  # fmt: skip
     """Add the hazards of the paths that lanes took, by default those of a trace's warps.
 
-    Code without control words has none: a scoreboard watches over it.
+    Code without control words has none, because a scoreboard protects it.
     """
     if not trace.has_control_words:
         return
@@ -126,7 +126,7 @@ class _Follower:
         return number
 
     def _stretch(self, first: int, off: NDArray[np.bool_], state: _State) -> _State:
-        """Follow instructions in a row; what is pending behind them."""
+        """Follow consecutive instructions. Returns what is pending after them."""
         pending = list(state)
         before: Step | None = None
         for pc, is_off in enumerate(off.tolist(), first):
@@ -146,9 +146,9 @@ class _Follower:
         return step
 
     def _waited(self, step: Step, pc: int, pending: list[_Pending]) -> list[_Pending]:
-        """What is left behind the waits of a step."""
+        """The registers that are still pending after the waits of a step."""
         if step.waits:
-            # The last places up to which sources have been read, and a unit's results are there.
+            # The last places up to which sources have been read, and up to which a unit's results are there.
             read, returned = -1, {}
             for k, p in enumerate(pending):
                 if p.kind in _COUNTED and p.left in step.waits and not p.fresh:
@@ -164,7 +164,7 @@ class _Follower:
                     or (p.kind == "result" and k <= returned.get(p.unit, -1))
                 )
             ]  # fmt: skip
-        if step.instruction.operation.kind is Kind.BARRIER:  # it goes down the same path, behind them
+        if step.instruction.operation.kind is Kind.BARRIER:  # it takes the same path after them
             pending = [p for p in pending if p.unit != ORDERED or p.kind not in ("source", "bare")]
         if step.keeps is not None:
             counter, keep = step.keeps
@@ -224,7 +224,7 @@ class _Follower:
                 left += [of(r, "fixed", step.latency - step.stall) for r in step.written if r < UNIFORM]
         elif step.tells:
             for r in (*step.written, _MARK):
-                # That an atomic has reached memory is known when its sources are read.
+                # An atomic has reached memory when its sources have been read.
                 predicate = PREDICATES <= r < UNIFORM and step.write_counter < 0
                 left.append(of(r, "result", step.read_counter if predicate else step.write_counter))
         if step.late_reader:
@@ -238,7 +238,9 @@ class _Follower:
 
     @staticmethod
     def _renamed(p: _Pending, written: set[int]) -> _Pending:
-        """It a step later: its counter can be seen, and its guard counts while nobody writes the predicate."""
+        """Advance a pending register one instruction: waits see its counter, and its guard counts until its
+        predicate changes.
+        """
         if p.fresh:
             p = p._replace(fresh=False)
         if p.guard is not None and p.guard[0] in written:
@@ -247,19 +249,19 @@ class _Follower:
 
     @staticmethod
     def _apart(step: Step, p: _Pending) -> bool:
-        """Whether other lanes execute a step than what is pending."""
+        """Whether other lanes execute a step than the pending ones."""
         return step.guard is not None and p.guard == (step.guard[0], not step.guard[1])
 
     def _too_early(self, step: Step, pending: _Pending) -> bool:
         """Whether a step may not write this register yet."""
         if pending.kind in ("source", "bare") and step.unit in PATH:
-            return False  # it comes behind on the same path
+            return False  # it follows on the same path
         if pending.kind == "waited":
-            return False  # the value is on its way, and before what comes behind
+            return False  # The value is on its way, and arrives before the later one.
         if pending.kind == "result" and step.unit == pending.unit == ORDERED:
             return False
         if pending.kind == "result" and pending.unit not in PATH:
-            return False  # compilers leave results there that nobody reads
+            return False  # Compilers leave results there that nobody reads.
         if pending.kind != "fixed":
             return True
         early = slack(step.instruction, self._code[pending.pc], self._arch)
@@ -309,7 +311,7 @@ class _Follower:
 
 
 def _elsewhere(pending: list[_Pending]) -> list[_Pending]:
-    """What is pending where other lanes may go on: of registers of lanes that are not known, only the counters."""
+    """The pending registers where lanes may diverge. Only the counters of unknown lanes' registers remain."""
     return [p._replace(register=_MARK) if p.partial and p.register != _MARK else p for p in pending]
 
 

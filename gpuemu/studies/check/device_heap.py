@@ -1,7 +1,7 @@
 """Shadow memory of the device heap: accesses outside of its blocks or to freed ones, and reads of unwritten bytes.
 
-The emulator leaves a gap behind each block that malloc gives, so that an access past the end of one block does not
-reach the next one at once. Freed blocks are given again only when the heap is full.
+The emulator leaves a gap after each block of malloc, so that an access slightly past the end of one block does not
+reach the next one. The heap reuses freed blocks only when it is full.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic access"}
 
 @dataclass
 class _Block:
-    """A block of the heap: where it begins in it, the bytes asked for, and who called malloc and free."""
+    """A block of the heap: its start in the heap, the requested bytes, and the callers of malloc and free."""
 
     start: int
     size: int
@@ -34,7 +34,7 @@ class _Block:
 
 
 class DeviceHeap:
-    """The state of each byte of the heap. One for a launch, since blocks live from CTA to CTA."""
+    """The state of each byte of the heap. There is one for a launch, since blocks outlive CTAs."""
 
     def __init__(self, memory: Any, findings: Findings, point: Callable[..., Point]):
         buffer = next((buffer for buffer in memory.buffers if buffer.name == HEAP), None)
@@ -45,7 +45,7 @@ class DeviceHeap:
         self._findings, self._point = findings, point
 
     def allocates(self, instruction: Instruction, lane: int, cta: int, address: int, size: int) -> None:
-        """malloc gives a lane a block."""
+        """malloc returns a block to a lane."""
         start = address - self.start
         if start not in self._blocks:
             insort(self._starts, start)
@@ -53,7 +53,7 @@ class DeviceHeap:
         self._states[start : start + size] = _UNWRITTEN
 
     def frees(self, instruction: Instruction, lane: int, cta: int, address: int) -> None:
-        """A lane gives a block back."""
+        """A lane frees a block."""
         block = self._blocks[address - self.start]
         block.freed = self._point(instruction, lane, cta, "frees the block")
         self._states[block.start : block.start + block.size] = _FREED
@@ -62,7 +62,7 @@ class DeviceHeap:
         self, instruction: Instruction, access: str, size: int, addresses: NDArray[np.int64], lanes: NDArray[np.int64],
         cta: int,
     ) -> None:  # fmt: skip
-        """Lanes access `size` bytes each. Addresses that are not in the heap are somebody else's matter."""
+        """Lanes access `size` bytes each. Addresses outside of the heap are ignored."""
         at = addresses - self.start
         inside = (at >= 0) & (at + size <= len(self._states))
         if not inside.any():
@@ -73,7 +73,7 @@ class DeviceHeap:
         outside = ((states == _NOBODYS) | (states == _FREED)).any(axis=1)
         if outside.any():
             self._outside(instruction, access, size, at[outside], lanes[outside], cta)
-        # Compilers copy structures with the bytes between their members, which nobody writes.
+        # Compilers copy structures with the padding between their members, which nobody writes.
         unwritten = (states == _UNWRITTEN).all(axis=1)
         if access != "store" and unwritten.any():
             self._unwritten(instruction, size, int(at[unwritten][0]), lanes[unwritten], cta)
@@ -82,7 +82,7 @@ class DeviceHeap:
             self._states[written] = _WRITTEN
 
     def _nearest(self, at: int, size: int) -> _Block | None:
-        """The block that an access is closest to."""
+        """The block that is nearest to an access."""
         k = bisect_right(self._starts, at)
         near = [self._blocks[start] for start in self._starts[max(0, k - 1) : k + 1]]
         return min(near, key=lambda b: max(b.start - at, at + size - b.start - b.size), default=None)

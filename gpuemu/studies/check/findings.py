@@ -1,4 +1,4 @@
-"""What the tools find: one record for each pair of instructions, however often it happened."""
+"""The findings of the tools: one record for each pair of instructions, however often it happened."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuemu.trace.model import Instruction
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck", "controlcheck")
 
 WITHIN_A_WARP = " within a warp"
-"""What the title of a race ends with where only lockstep orders the lanes."""
+"""The end of a race's title if only lockstep orders the lanes."""
 
 
 class Severity(Enum):
-    """How bad it is: an error makes results wrong or undefined, a warning may, an information tells."""
+    """The severity: an error makes results wrong or undefined, a warning may, and information does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -29,10 +29,10 @@ _ORDER = list(Severity)
 
 @dataclass(frozen=True)
 class Point:
-    """One of the instructions of a finding: where it stands, and who executed it where and in which CTA.
+    """One of the instructions of a finding: the instruction, its thread, and its CTA.
 
-    `thread` counts in the CTA, None where it is not one thread's matter; `source` is (file, line), `callers` are
-    those of the calls that inlined it, the innermost first.
+    `thread` counts in the CTA; it is None if it does not concern one thread. `source` is (file, line). `callers` are
+    the lines of the calls that inlined it, the innermost first.
     """
 
     instruction: Instruction
@@ -48,7 +48,7 @@ class Point:
 
     @property
     def line(self) -> str:
-        """The source line, and those that called it; "" where there is none."""
+        """The source line and the lines that called it; "" if there is none."""
         return ", called at ".join(f"{file}:{line}" for file, line in filter(None, (self.source, *self.callers)))
 
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
@@ -68,9 +68,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong. `title` is what compute-sanitizer would call it, `sentence` says what happened here.
+    """One bug. `title` is compute-sanitizer's name for it; `sentence` describes this case.
 
-    `address`: where in memory, in words. `times`: how often. `threads`: how many threads it concerns, at least.
+    `address`: the place in memory, in words. `times`: the count. `threads`: the least number of threads that it
+    concerns.
     """
 
     tool: str
@@ -84,7 +85,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two findings the same one."""
+        """The key of equal findings."""
         return self.tool, self.title, tuple(p.instruction.offset for p in self.points)
 
     @property
@@ -95,7 +96,7 @@ class Finding:
 
     @property
     def alike(self) -> tuple[Any, ...]:
-        """What findings have in common that one mistake in the source makes, such as those of an unrolled loop."""
+        """The key of findings that one mistake in the source causes, such as those of an unrolled loop."""
         return self.tool, self.severity, self.title, self.place, self.right
 
     def data(self, block: tuple[int, int, int]) -> dict[str, Any]:
@@ -113,12 +114,12 @@ class Finding:
 
 @dataclass
 class Findings:
-    """Findings as they come, equal ones counted together."""
+    """Collects findings, and counts equal ones together."""
 
     found: dict[tuple[Any, ...], Finding] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
-        """Take one in; of equal ones the first keeps its example, the worst its severity."""
+        """Add one. Of equal ones, the first gives the example, and the worst gives the severity."""
         before = self.found.get(finding.key)
         if before is None:
             self.found[finding.key] = finding
@@ -128,13 +129,14 @@ class Findings:
 
     @property
     def undefined(self) -> bool:
-        """Whether the kernel went on with made-up values: it missed memory, or read what nobody wrote."""
+        """Whether the kernel went on with invented values, because it missed memory or read what nobody wrote."""
         return any(f.tool in ("memcheck", "initcheck") for f in self.found.values())
 
     def sorted(self) -> list[Finding]:
-        """The most telling first: errors before warnings, then by tool, as one explains another, then by how often.
+        """The findings: errors before warnings, then by tool, because one explains another, then by count.
 
-        Lanes of a warp that race at a place where warps do too are left out: what orders the warps orders them.
+        A race between lanes of a warp is left out if warps race at the same place, because the fix for warps orders the
+        lanes.
         """
         between_warps = {
             (f"{f.title}{WITHIN_A_WARP}", f.place) for f in self.found.values() if f.severity is Severity.ERROR
@@ -148,12 +150,13 @@ class Findings:
 
 
 def what_is_right(sentence: str) -> str:
-    """The right of an error, to follow "Fix: "."""
-    return sentence.removeprefix(EXPECTED)
+    """The part of an error that says what to do, as it follows "Fix: "."""
+    fix = sentence.removeprefix(EXPECTED)
+    return fix[:1].lower() + fix[1:]
 
 
 def shared_byte(at: int) -> str:
-    """What a place in shared memory is called."""
+    """The name of a place in shared memory."""
     return f"byte {at} of shared memory"
 
 

@@ -1,7 +1,7 @@
-"""Reads of local and global memory that nothing has written. The executor itself watches shared memory.
+"""Reads of local and global memory before the first write. The executor itself watches shared memory.
 
-A value from local memory counts where it is used, since compilers also copy padding. A read of global memory counts if
-the buffer was allocated without values (`gpuemu.empty`).
+A value from local memory counts where it is used, because compilers also copy padding. A read of global memory counts
+if the buffer was allocated without values (`gpuemu.empty`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _WORD = 4
 
 
 class Uninitialised(np.ndarray[Any, Any]):
-    """An array whose elements have no value yet: a kernel that reads one before it wrote it is told so by `check`."""
+    """An array without values. `check` reports a kernel that reads an element before it has written it."""
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialised:
-    """A device buffer that is allocated and not filled, as by cudaMalloc. Its bytes are 0, which nobody may rely on.
+    """A device buffer without values, as from cudaMalloc. Its bytes are 0, but no kernel may rely on that.
 
-    Raises GpuemuError for what is no shape, or no type of NumPy's.
+    Raises GpuemuError for an invalid shape or type.
     """
     try:
         kind = np.dtype(dtype)
@@ -50,8 +50,8 @@ def empty(shape: int | tuple[int, ...], dtype: Any = np.float32) -> Uninitialise
 class _LocalMemory:
     """The local memory of one CTA.
 
-    `local`: which of its bytes have been written. `registers`: the lanes in which a register holds bytes that nobody
-    has written. `loads`: the instruction that brought them there, and the byte of local memory.
+    `local`: which of its bytes have been written. `registers`: the lanes in which a register holds unwritten bytes.
+    `loads`: the instruction that loaded them, and the byte of local memory.
     """
 
     cta: int
@@ -61,7 +61,7 @@ class _LocalMemory:
 
 
 class Unwritten:
-    """Local and global bytes that nobody has written, and registers that hold such."""
+    """Unwritten bytes of local and global memory, and the registers that hold such bytes."""
 
     def __init__(self, environment: Any, unfilled: list[int], findings: Findings, point: Callable[..., Point]):
         memory = environment.memory
@@ -87,7 +87,7 @@ class Unwritten:
         self.per_cta = _LocalMemory(cta, np.zeros(size, np.bool_))
 
     def local(self, instruction: Instruction, load: bool, size: int, lanes: Indices, offsets: Indices) -> None:
-        """An access to local memory: byte offsets in the lanes' frames."""
+        """An access to local memory, by byte offsets in the lanes' frames."""
         if not self._wanted:
             return
         places = (lanes * self._pitch + offsets)[:, None] + np.arange(size)

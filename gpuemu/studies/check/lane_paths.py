@@ -1,7 +1,7 @@
-"""The paths that lanes of a warp took: what one lane executes, in its own order, and where its guard was false.
+"""The paths of a warp's lanes: what one lane executes, in its own order, and where its guard was false.
 
-A compiler makes code right along each path through it. Lanes of one warp that part take different ones, and may use
-the same registers for different things; so each path is followed by itself, lanes that did the same together.
+A compiler makes code that is correct along each path. Divergent lanes of a warp take different paths, and may use one
+register for different values. So each path is followed separately, once for all lanes with the same path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LanePath:
-    """What lanes of a warp executed. `thread` of the CTA is the first of them.
+    """The instructions that lanes of a warp executed. `thread` is the number of the first lane in the CTA.
 
     `path`: int32 [executed], indices into the code. `off`: bool [executed], where their guard was false.
     """
@@ -34,12 +34,12 @@ class LanePath:
 
     @property
     def name(self) -> tuple[bytes, bytes]:
-        """What makes two of them the same path."""
+        """The key of equal paths."""
         return self.path.tobytes(), self.off.tobytes()
 
 
 def recorded_paths(cta: int, recorder: Recorder) -> list[LanePath]:
-    """The paths of a CTA's lanes, each once for a warp, from the record of an execution that followed lanes."""
+    """The distinct paths of a CTA's lanes by warp, from the record of an execution that followed lanes."""
     steps, masks, sets, guarded = recorder.lanes_of_steps()
     paths = []
     for warp in range(masks.shape[1]):
@@ -54,7 +54,7 @@ def recorded_paths(cta: int, recorder: Recorder) -> list[LanePath]:
 
 
 def _unlike(came: NDArray[np.uint32], went: NDArray[np.uint32]) -> list[int]:
-    """The first lane of each set of lanes that came and went together all the way."""
+    """The first lane of each set of lanes that stayed together all the way."""
     pairs = np.unique(came.astype(np.uint64) << np.uint64(LANES) | went)
     bits = pairs[:, None] >> np.arange(2 * LANES, dtype=np.uint64) & np.uint64(1)
     first: dict[bytes, int] = {}
@@ -65,6 +65,6 @@ def _unlike(came: NDArray[np.uint32], went: NDArray[np.uint32]) -> list[int]:
 
 
 def warp_paths(trace: Trace) -> Iterator[LanePath]:
-    """The paths of a trace's warps: it does not tell lanes apart, nor what guards were."""
+    """The paths of a trace's warps. A trace does not distinguish lanes, and has no guards."""
     for warp in trace.warps:
         yield LanePath(warp.cta, warp.warp * LANES, warp.path, np.zeros(len(warp.path), np.bool_))

@@ -1,6 +1,6 @@
-"""Notices that a run makes at no cost: barriers that threads never reach, and code that reads the clock.
+"""Free notices of a run: barriers that threads never reach, and code that reads the clock.
 
-An error while gpuemu looks for them does not end the run, which goes on without a notice.
+If the detection fails, the run goes on without a notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _point(instruction: Instruction, thread: int | None, cta: int | None, does: 
 
 
 class Notice(Observer):
-    """Listens to barriers while a kernel executes; what ends the launch still ends it."""
+    """Listens to barriers while a kernel executes. An error of the launch still ends it."""
 
     forgives = False
 
@@ -37,7 +37,7 @@ class Notice(Observer):
         """Whether the code of the launch reads the clock, executed or not."""
 
     def _heed(self, listen: Callable[[Sync], None]) -> None:
-        """Let the barriers' tool listen; it is asked no more once it has failed."""
+        """Listen to barriers, until the tool fails."""
         if self._sync is None:
             return
         try:
@@ -77,7 +77,7 @@ class Notice(Observer):
         self._heed(lambda sync: sync.exits(lanes))
 
     def sentence(self) -> str:
-        """One line of what was noticed; "" if nothing was."""
+        """One line with the notices; "" if there are none."""
         found = self._findings.sorted()
         if not found:
             return ""

@@ -38,7 +38,7 @@ def _waits_for_phases(code: Sequence[Instruction]) -> bool:
 
 
 class ToolListener(Observer):
-    """All tools but controlcheck, for one launch. `tools`: the names of those that count."""
+    """All tools except controlcheck, for one launch. `tools`: the names of the wanted ones."""
 
     def __init__(
         self, tools: frozenset[str], findings: Findings, point: Callable[..., Point], unfilled: list[int],
@@ -124,7 +124,7 @@ class ToolListener(Observer):
 
     @property
     def suspects(self) -> dict[int, Any]:
-        """Shuffles that read lanes which take no part, by their offsets."""
+        """The shuffles that read lanes which do not take part, by their offsets."""
         return self._shuffles.suspects
 
     # -- steps ------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class ToolListener(Observer):
 
 
 class LanePathListener(ToolListener):
-    """A ToolListener that has the paths of lanes in `lane_paths` when a launch has ended."""
+    """A ToolListener that has the paths of lanes in `lane_paths` after a launch."""
 
     follows_lanes = True
 

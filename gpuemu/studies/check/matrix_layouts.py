@@ -1,9 +1,10 @@
 """Matrices of wgmma that a tensor map has filled: whether descriptor and map mean the same arrangement.
 
-Of each 16 bytes of shared memory it is known which box of TMA put them there, and from which line and where in it. A
-descriptor that reads a matrix as it was put finds, in all rows, the same place of a line in the same column, and lines
-in equal steps in eight rows. One that does not, mixes rows or gives each another order of K, and no use is known for
-that; but an array may be kept in global memory in an order that a box without a swizzle brings as it is: a warning.
+For each 16 bytes of shared memory, gpuemu knows which box of TMA wrote them, from which line, and their place in it. A
+descriptor that reads a matrix as it was written finds, in all rows, the same place of a line in the same column, and
+lines in equal steps in eight rows. Another descriptor mixes rows or gives each row another order of K. No use for that
+is known, but an array may be kept in global memory in an order that a box without a swizzle brings as it is. The
+finding is therefore a warning.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Indices = NDArray[np.int64]
 
 
 class _Box(NamedTuple):
-    """A copy: who asked for it, bytes of a line, the map's swizzle."""
+    """A copy: its instruction and lane, the bytes of a line, and the map's swizzle."""
 
     instruction: Instruction
     lane: int
@@ -34,7 +35,7 @@ class _Box(NamedTuple):
 
 @dataclass
 class _Filled:
-    """Who filled the shared memory of one CTA: of each 16 bytes, the number of the box or -1, and which part of it."""
+    """The origin of the shared memory of one CTA: for each 16 bytes, the box or -1, and the part of the box."""
 
     cta: int
     box: Indices
@@ -43,7 +44,7 @@ class _Filled:
 
 
 class MatrixLayouts:
-    """Who filled the shared memory of a CTA, in units of 16 bytes, and what wgmma reads of it."""
+    """The origin of the shared memory of a CTA, in units of 16 bytes, and the checks of wgmma's reads."""
 
     def __init__(self, code: Sequence[Instruction], size: int, findings: Findings, point: Callable[..., Point]):
         names = {i.mnemonic for i in code}
@@ -53,7 +54,7 @@ class MatrixLayouts:
         self._findings = findings
         self._point = point
         self._first: dict[tuple[object, ...], Finding] = {}
-        """Of each pair of source lines and what is wrong with it; unrolled code has it many times."""
+        """The findings by the pair of source lines and the fault. Unrolled code repeats them."""
         self.start(0)
 
     def start(self, cta: int) -> None:
@@ -61,11 +62,11 @@ class MatrixLayouts:
         self.per_cta = _Filled(cta, box, np.zeros_like(box))
 
     def written(self, places: Indices) -> None:
-        """These bytes are of somebody else's now."""
+        """Other instructions have written these bytes."""
         self.per_cta.box[np.unique(places // UNIT)] = -1
 
     def box(self, instruction: Instruction, lane: int, places: Indices, line_bytes: int, swizzle: int) -> None:
-        """A box has been put at these bytes, in the order of the array."""
+        """A box has been written to these bytes, in the order of the array."""
         units = places[::UNIT] // UNIT
         filled = self.per_cta
         filled.box[units] = len(filled.boxes)

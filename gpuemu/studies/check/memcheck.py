@@ -1,8 +1,8 @@
-"""Memory that is not there, and memory that is another argument's.
+"""Accesses to memory that does not exist, and to memory of another argument.
 
-A step that accesses what it must not is told of and tried again without the lanes that did: their loads give 0, their
-stores are dropped. A launch repeated with its buffers elsewhere shows which accesses reach another buffer from
-theirs: their place in it changes.
+A step with an invalid access is reported and tried again without the faulty lanes: their loads return 0, and their
+stores are dropped. A launch that is repeated with its buffers elsewhere shows which accesses reach a foreign buffer,
+because their offsets in it change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_TRIES = 64
 
 
 class Guard:
-    """Stands around steps, so that one that fails is told of, and done without the lanes that fail."""
+    """Wraps steps: reports a step that fails, and repeats it without the lanes that fail."""
 
     def __init__(self, environment: Any, findings: Findings, point: Callable[..., Point]):
         self._environment = environment
@@ -68,11 +68,11 @@ class Guard:
             lanes.registers[register][dropped] = 0
 
     def _tell(self, instruction: Instruction, error: ExecutionError, left: Any) -> Any:
-        """Report an error; the lanes to go on without, None if memory has been mended instead."""
+        """Report an error. Returns the lanes to go on without, or None if memory has been repaired instead."""
         fault = error.fault
         bad = np.zeros_like(left)
         if fault is None:
-            # What only whole warps may do: the warp does not.
+            # Only whole warps may do this, so the whole warp is left out.
             lane = error.lane or 0
             bad[lane // WARP * WARP : lane // WARP * WARP + WARP] = True
             bad &= left
@@ -115,7 +115,7 @@ class Guard:
 
 
 class Moves:
-    """Where each access to global memory goes, as (buffer, offset), launch after launch."""
+    """The target of each access to global memory, as (buffer, offset), launch after launch."""
 
     def __init__(self, buffers: Sequence[Any], before: Moves | None = None):
         self._starts = np.array([b.start for b in buffers] or [0], np.uint64)
@@ -124,10 +124,10 @@ class Moves:
         self._codes = array("q")
         self._at = 0
         self.lost = False
-        """Whether the launches no longer execute the same instructions."""
+        """Whether the launches have stopped executing the same instructions."""
 
     def _code(self, place: Any, last: Any) -> int:
-        """A number for the buffers and offsets of all lanes."""
+        """A hash of the buffers and offsets of all lanes."""
         low, high = place.base + place.pattern.low, place.base + place.pattern.high
         if last is not None and last.start <= low and high < last.start + last.bytes:
             return hash((self._numbers.get(last.start), place.base - last.start, place.pattern.key))
@@ -137,7 +137,7 @@ class Moves:
         return hash((owner.tobytes(), inside.tobytes(), place.pattern.mask_name))
 
     def add(self, instruction: Instruction, place: Any, last: Any) -> bool:
-        """An access; whether it goes elsewhere than that of the launch before."""
+        """Add an access. Returns whether its target differs from that in the launch before."""
         code = self._code(place, last)
         if self._before is None:
             self._codes.append(instruction.offset)
@@ -152,7 +152,7 @@ class Moves:
 
 
 def foreign(space: Any, place: Any, lane: int, times: int, cta: int, point: Callable[..., Point]) -> Finding:
-    """An access that goes elsewhere when the buffers lie elsewhere."""
+    """A finding for an access whose target moves when the buffers move."""
     access = _ACCESSES[space.purpose.value]
     return Finding(
         "memcheck", Severity.ERROR, f"Invalid __global__ {access} of size {space.size} bytes",

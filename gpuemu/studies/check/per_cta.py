@@ -1,8 +1,8 @@
-"""State that belongs to one CTA, kept while that CTA waits for others and those run.
+"""State that belongs to one CTA, kept while that CTA waits and others run.
 
-An object that follows the executing CTA keeps all its state of that CTA in one record, `per_cta`, and makes a new
-record when a CTA starts. `WaitingCtas` keeps the records of a CTA that waits, and puts them back when that CTA goes on.
-Attributes outside of the record belong to the launch.
+An object that follows the executing CTA keeps all state of that CTA in one record, `per_cta`, and makes a new record
+when a CTA starts. `WaitingCtas` keeps the records of a waiting CTA, and restores them when that CTA goes on. Attributes
+outside of the record belong to the launch.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ class WaitingCtas:
         self._records[cta] = [owner.per_cta for owner in self._owners]
 
     def take(self, cta: int) -> None:
-        """Put the records of a CTA back: it goes on."""
+        """Restore the records of a CTA that goes on."""
         for owner, record in zip(self._owners, self._records.pop(cta), strict=True):
             owner.per_cta = record

@@ -14,11 +14,11 @@ from gpuemu.studies.check.findings import Finding, Severity
 from gpuemu.studies.check.skipped_tools import sentences
 
 _FEW_STEPS = 4
-"""Places of races that are told one by one."""
+"""The number of places of races that are listed one by one."""
 
 
 def and_more(alike: Sequence[Finding]) -> str:
-    """How many findings more a group has, "" where none."""
+    """The number of further findings in a group, "" if there are none."""
     if not alike:
         return ""
     what = "pair of instructions" if len(alike[0].points) == 2 else "instruction"
@@ -31,9 +31,9 @@ def and_more(alike: Sequence[Finding]) -> str:
 
 
 def _joined(groups: list[list[Finding]]) -> list[list[Finding]]:
-    """Groups of races, with those made one that are steps of one mistake, such as a tree unrolled by hand.
+    """Groups of races, with groups merged that are steps of one mistake, such as a tree unrolled by hand.
 
-    Steps have lines in common, one file, and one remedy. A few of them are told one by one: these may be two mistakes.
+    Steps share lines, a file and a fix. If there are few, they stay separate, because they may be two mistakes.
     """
     steps: list[tuple[set[str], list[list[Finding]]]] = []
     for group in groups:
@@ -57,9 +57,9 @@ def _one_idea(one: Finding, other: Finding) -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a launch, the most telling first.
+    """All findings of a launch, the most important first.
 
-    `notes`: what could not be looked at, in sentences; `idle`: the tools that had nothing to look at, and why.
+    `notes`: sentences about what could not be checked. `idle`: the tools that had nothing to check, and why.
     """
 
     name: str
@@ -73,14 +73,14 @@ class Report:
 
     @property
     def ran(self) -> list[str]:
-        """The tools that had something to look at; what they do not tell of, they did not find."""
+        """The tools that had something to check. If they report nothing, they found nothing."""
         return [tool for tool in self.tools if tool not in self.idle]
 
     @property
     def groups(self) -> list[list[Finding]]:
-        """The findings by what one mistake makes: of one kind, at the same source lines; the most telling first.
+        """The findings by mistake: those of one kind at the same source lines, the most important first.
 
-        Races where memcheck found that a buffer is missed are left out: they may follow from that.
+        A race is left out if memcheck found that the access misses its buffer, because the race may follow from that.
         """
         found: dict[Any, list[Finding]] = {}
         for finding in self.findings:
@@ -90,13 +90,13 @@ class Report:
 
     @cached_property
     def follow(self) -> list[Finding]:
-        """Races at a line, or an instruction without one, that memcheck found to miss its buffer."""
+        """Races at lines, or instructions without a line, where memcheck found accesses that miss their buffer."""
         wrong = {at for f in self.errors if f.tool == "memcheck" for at in f.place}
         return [f for f in self.findings if f.tool == "racecheck" and not wrong.isdisjoint(f.place)]
 
     @property
     def told(self) -> list[str]:
-        """What is to be said beside the findings, in sentences: of tools, then notes."""
+        """Sentences besides the findings: about the tools, then the notes."""
         return [*sentences(self.idle), *self.notes]
 
     def of(self, severity: Severity) -> list[Finding]:
@@ -105,7 +105,7 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        """Those that make results wrong or undefined."""
+        """The findings that make results wrong or undefined."""
         return self.of(Severity.ERROR)
 
     @property
@@ -119,14 +119,14 @@ class Report:
             (f.severity.value, f.tool, f.sentence, f.times, f.right, "; ".join(map(str, f.points)) + and_more(alike))
             for f, *alike in self.groups
         ]  # fmt: skip
-        heads = ("Severity", "Tool", "What happened", "Times", "Fix", "Where")
+        heads = ("Severity", "Tool", "Finding", "Times", "Fix", "Where")
         found = (
             Table([*map(words, heads)], rows).html() if rows else paragraph(f"nothing found by {', '.join(self.ran)}")
         )
         return paragraph(head, strong=True) + found + "".join(map(paragraph, self.told))
 
     def data(self) -> dict[str, Any]:
-        """All findings; those with the same `place`, which counts from 0, are of one kind at the same lines."""
+        """All findings. Those of one kind at the same lines have the same `place`, which counts from 0."""
         groups = [*self.groups, *([finding] for finding in self.follow)]
         places: dict[Any, int] = {}
         for group in groups:

@@ -1,8 +1,8 @@
-"""Shuffles that read a lane which takes no part: one that has exited, is elsewhere, or is not in the mask.
+"""Shuffles that read a lane that does not take part: it has exited, is elsewhere, or is not in the mask.
 
-Such a value is undefined, and correct code reads many of them: the tail of a reduction, a value that a select drops. So
-a shuffle is reported only where the value matters. The launch is repeated with other values from those lanes, and what
-the kernel leaves in memory is compared.
+Such a value is undefined, and correct code reads many of them: the tail of a reduction, or a value that a select drops.
+So a shuffle is reported only if the value matters. gpuemu repeats the launch with other values from those lanes, and
+compares the memory that the kernel leaves.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Indices = NDArray[np.intp]
 _DISTURBANCE = np.uint32(0x5A5A5A5A)
 _WHOLE = 0xFFFFFFFF
 _MOST = 8
-"""Shuffles that are looked at one by one."""
+"""The most shuffles that are examined one by one."""
 _BEHIND = 2
-"""Instructions behind a WARPSYNC among which the shuffle is that it is for."""
+"""The number of instructions after a WARPSYNC in which its shuffle is searched."""
 
 
 @dataclass
 class _Suspect:
-    """A shuffle that reads lanes which take no part: an example, and how many lanes do so."""
+    """A shuffle that reads absent lanes: an example, and the number of such lanes."""
 
     instruction: Instruction
     lane: int
@@ -46,7 +46,7 @@ class _Suspect:
 
 @dataclass
 class _TakesPart:
-    """The lanes of one CTA that have not exited, and the mask of the last WARPSYNC of each lane."""
+    """The lanes of one CTA that have not exited, and the mask of each lane's last WARPSYNC."""
 
     cta: int
     bits: NDArray[np.uint32]
@@ -54,9 +54,9 @@ class _TakesPart:
 
 
 class Sources:
-    """Which lanes take part in each shuffle: those of the mask behind a WARPSYNC, else those that execute it.
+    """The participating lanes of each shuffle: those of the mask after a WARPSYNC, otherwise those that execute it.
 
-    `masks` are constants that the code does not have: nothing but these lanes takes part, either.
+    `masks` are constants that the code no longer has. Lanes outside of them do not take part, either.
     """
 
     def __init__(self, environment: Any, masks: Mapping[int, int]):
@@ -76,14 +76,14 @@ class Sources:
         self.per_cta = _TakesPart(cta, np.zeros(len(self._exists), np.uint32), self._exists.copy())
 
     def names(self, lanes: Bools, wanted: Any) -> None:
-        """WARPSYNC: lanes name those with which they meet."""
+        """A WARPSYNC, where lanes name the lanes that they wait for."""
         self.per_cta.bits = np.where(lanes, np.asarray(wanted, np.uint32), self.per_cta.bits)
 
     def exits(self, lanes: Bools) -> None:
         self.per_cta.alive = self.per_cta.alive & ~lanes
 
     def absent(self, instruction: Instruction, mask: Mask, sources: Indices) -> Bools | None:
-        """The lanes that read one which takes no part; None for nobody."""
+        """The lanes that read an absent lane; None if there are none."""
         here = self._exists if mask is None else mask
         if instruction.offset in self._masked:
             bit = self.per_cta.bits >> (sources % WARP).astype(np.uint32) & np.uint32(1)
@@ -97,7 +97,7 @@ class Sources:
         return found if found.any() else None
 
     def reason(self, instruction: Instruction, lane: int, source: int) -> str:
-        """Why the lane that this one reads takes no part."""
+        """The reason why the lane that this one reads is absent."""
         if not self._exists[source]:
             return "which the CTA does not have"
         if not self.per_cta.alive[source]:
@@ -110,7 +110,7 @@ class Sources:
 
 
 class Shuffles:
-    """Collects the shuffles of a launch that read lanes which take no part."""
+    """Collects the shuffles of a launch that read absent lanes."""
 
     def __init__(self, environment: Any, masks: Mapping[int, int]):
         self.sources = Sources(environment, masks)
@@ -132,7 +132,7 @@ class Shuffles:
 
 
 class Disturbed(Observer):
-    """A launch in which some shuffles get other values from lanes that take no part."""
+    """A launch in which some shuffles get other values from absent lanes."""
 
     def __init__(self, offsets: frozenset[int], masks: Mapping[int, int]):
         self._offsets, self._masks = offsets, masks
@@ -169,7 +169,7 @@ class Disturbed(Observer):
 
     @property
     def outcome(self) -> bytes | None:
-        """What it has left in memory; None if it could not go on."""
+        """A digest of the memory after it; None if the launch could not go on."""
         return None if self._failed else left_in(self._memory)
 
 
@@ -187,8 +187,8 @@ def report_shuffles(
 ) -> None:  # fmt: skip
     """Report those shuffles whose values from absent lanes change the outcome of the launch.
 
-    `disturbed`: the outcome of a launch in which shuffles at these offsets are disturbed. A shuffle whose mask has been
-    found wrong is left out.
+    `disturbed`: the outcome of a launch in which shuffles at these offsets are disturbed. A shuffle whose mask is known
+    to be wrong is left out.
     """
     told = {p.instruction.offset for f in findings.found.values() if f.tool == "synccheck" for p in f.points}
     suspects = {

@@ -17,7 +17,7 @@ _IN_STEP = "one warp per CTA, whose lanes run in lockstep in a trace"
 
 
 def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
-    """Of a trace the tools that have nothing to look at, each with the reason."""
+    """The tools that have nothing to check in a trace, each with the reason."""
     code = executed(trace)
     shared = any(i.operation.row is not None or i.takes_generic_addresses for i in code)
     found = {
@@ -36,7 +36,9 @@ def idle_of_trace(trace: Trace, tools: Iterable[str]) -> dict[str, str]:
 
 
 def idle_of_kernel(trace: Trace, tools: Iterable[str], unfilled: bool) -> dict[str, str]:
-    """Of a kernel that was executed the same. `trace`: what was recorded; `unfilled`: a buffer had no values."""
+    """The tools that had nothing to check in an executed kernel. `trace`: its record; `unfilled`: a buffer had no
+    values.
+    """
     code = executed(trace)
     reaches = any(i.operation.kind in _MEMORY or _asynchronous(i) for i in code)
     found = {}
@@ -67,7 +69,7 @@ def executed(trace: Trace) -> list[Instruction]:
 
 
 def _asynchronous(instruction: Instruction) -> bool:
-    """Whether it is a bulk copy or of an mbarrier, which reach shared memory."""
+    """Whether it is a bulk copy or an mbarrier's instruction, which access shared memory."""
     return "bulk" in instruction.parsed.row.notes or instruction.mnemonic == "SYNCS"
 
 
@@ -80,13 +82,13 @@ def _reads_own(instruction: Instruction) -> bool:
 
 
 def sentences(idle: Mapping[str, str]) -> Iterator[str]:
-    """One for each reason, with the tools that it holds for."""
+    """The reasons, each with its tools."""
     for reason, tools in by_reason(idle).items():
         yield f"{' and '.join(tools)} skipped: {reason}"
 
 
 def by_reason(idle: Mapping[str, str]) -> dict[str, list[str]]:
-    """The idle tools of each reason."""
+    """The idle tools by reason."""
     reasons: dict[str, list[str]] = {}
     for tool, reason in idle.items():
         reasons.setdefault(reason, []).append(tool)

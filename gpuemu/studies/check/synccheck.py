@@ -19,9 +19,9 @@ Bools = NDArray[np.bool_]
 _EXCHANGES = ("SHFL", "VOTE", "MATCH", "REDUX")
 _WHOLE = np.uint32(0xFFFFFFFF)
 _SYNCTHREADS = 0
-"""The barrier of __syncthreads(). Code that names another one in PTX may wait for it at several places."""
+"""The barrier of __syncthreads(). PTX code that names another barrier may wait for it at several places."""
 _TOLD = 3
-"""mbarriers of which is told that they hold threads."""
+"""The most mbarriers that a finding lists."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _AtBarriers:
 
 
 class Sync:
-    """Who waits at which barrier of a CTA, and at which instruction."""
+    """The threads that wait at each barrier of a CTA, and their instructions."""
 
     def __init__(
         self, exists: Bools, code: Sequence[Instruction], findings: Findings, point: Callable[..., Point],
@@ -137,7 +137,7 @@ class Sync:
             self._mask(instruction, k, found, len(missing))
 
     def exits(self, lanes: Bools) -> None:
-        """Lanes end; those that wait for them will not see them."""
+        """Lanes end. Lanes that wait for them will not see them."""
         gone = np.repeat(ballots(lanes), WARP)
         for instruction, waits, bits in self.per_cta.named_lanes:
             concerned = (bits != _WHOLE) | (instruction.offset in self._exchanges)
@@ -165,7 +165,7 @@ class Sync:
         )  # fmt: skip
 
     def fails(self, error: Any) -> bool:
-        """The CTA cannot go on; whether that is because of a barrier."""
+        """The CTA cannot go on. Returns whether a barrier is the reason."""
         if error.waits:
             self._mbarriers(error.waits)
         stuck = {barrier: arrived for barrier, arrived in self.per_cta.waiting.items() if arrived}
@@ -232,6 +232,6 @@ class Sync:
                     self._point(w.instruction, int(w.lanes.argmax()), self.per_cta.cta, f"waits at byte {w.byte}")
                     for w in waits[:_TOLD]
                 ),
-                f"byte {waits[0].byte} of shared memory", 1, waits[0].right,
+                f"byte {waits[0].byte} of shared memory", 1, what_is_right(waits[0].right),
             )
         )  # fmt: skip

@@ -23,9 +23,9 @@ _UNKNOWN = -1
 
 @dataclass
 class _CtaTests:
-    """The tests of one CTA that may be unused.
+    """The possibly unused tests of one CTA.
 
-    `open`: by the byte of the mbarrier and the parity, such a test and the threads that have made it and no later one.
+    `open`: by mbarrier and parity, the test, and the threads that have made it and no later one.
     """
 
     cta: int
@@ -61,7 +61,7 @@ class UnusedTests:
         return followed
 
     def end(self) -> None:
-        """The CTA has ended: report the tests that no other one has followed."""
+        """The CTA has ended: report the tests that no other test has followed."""
         for (byte, parity), (test, lanes) in self.per_cta.open.items():
             if not lanes.any():
                 continue
@@ -82,7 +82,7 @@ class UnusedTests:
 
 
 def _tested(site: Any) -> Callable[[Bools], Iterator[tuple[tuple[int, int], Bools]]]:
-    """The phases that some lanes test, as the barrier's byte and the parity, each with its lanes."""
+    """The phases that lanes test, as the barrier's byte and the parity, each with its lanes."""
     if site.mnemonic == "LDS":
         return lambda lanes: (((wait.byte, _UNKNOWN), wait.lanes) for wait in read_by(site, lanes))
     look = looking(site)

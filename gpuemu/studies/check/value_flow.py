@@ -1,7 +1,7 @@
-"""Where the value of a load goes, from the code alone: its users, a compare-and-swap, a loop that waits.
+"""The use of a load's value, from the code alone: its users, a compare-and-swap, a loop that waits.
 
-Compilers let all lanes load what a few of them use; a load that goes nowhere in a lane is idle there, and no read of
-the program. `later_uses` names the instructions that tell: a lane has read once it executes one of them.
+Compilers let all lanes load a value that only a few of them use. In the other lanes the load is idle, and is no read of
+the program. `later_uses` names the instructions that decide: a lane has read once it executes one of them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gpuemu.trace.model import Instruction
 
 _LOADS = ("LDS", "LDG", "LD")
 _FURTHEST = 64
-"""Instructions among which a value is followed."""
+"""The number of instructions over which a value is followed."""
 _MOST_BRANCHES = 6
 _LONGEST_POLL = 24
-"""Instructions of a loop that does nothing but wait, and before it those among which its first look is found."""
+"""The most instructions of a loop that only waits, and of the code before it with its first look."""
 _MOST_STATES = 4096
 _ELSEWHERE = ("CALL", "RET", "BRX", "JMX", "JMP")
 _ORDERS = (
@@ -40,7 +40,7 @@ _WAITING = ("LDS", "LD", "BRA", "NANOSLEEP", "YIELD", "WARPSYNC", "BSYNC", "BSSY
 
 
 def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
-    """Loads that lanes execute which do not use what they bring, and the instructions that use it, by offsets."""
+    """Loads whose value some of the executing lanes do not use, and the instructions that use it, by offsets."""
     if not any(i.mnemonic in _LOADS for i in code):
         return {}
     branches = targets(code)
@@ -57,7 +57,7 @@ def later_uses(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
 def _uses(
     code: Sequence[Instruction], branches: Sequence[int | None], live: Sequence[int], load: int
 ) -> set[int] | None:
-    """Who uses a load's value in some lanes only; None if all lanes may, or it cannot be told."""
+    """The users of a load's value in some lanes only; None if all lanes may use it, or if it is unknown."""
     uses: set[int] = set()
     ways = [(load + 1, bits(code[load].registers[0]), False)]
     parts = 0
@@ -104,7 +104,7 @@ def _uses(
 def unused_tests(code: Sequence[Instruction]) -> set[int]:
     """The tests of mbarriers whose result nobody uses, by their offsets.
 
-    Before sm_90 a test is a load of the barrier's word, and any load without a use may be one.
+    Before sm_90, a test is a load of the barrier's word, and any load without a use may be one.
     """
     by_loads = any(i.mnemonic == "ATOMS" and i.has("ARRIVE") for i in code)
     tests = {k for k, i in enumerate(code) if i.mnemonic == "SYNCS" and i.has("PHASECHK")}
@@ -117,7 +117,9 @@ def unused_tests(code: Sequence[Instruction]) -> set[int]:
 
 
 def guesses(code: Sequence[Instruction]) -> set[int]:
-    """The loads whose value a compare-and-swap compares with, which tells whether it still holds: as good as atomic."""
+    """The loads whose value a compare-and-swap compares with, which detects a change: such a load is as good as
+    atomic.
+    """
     found = set()
     for k, swap in enumerate(code):
         if not (swap.parsed.row.numbers == "typed" and swap.has("CAS", "CAST")):
@@ -137,10 +139,10 @@ def guesses(code: Sequence[Instruction]) -> set[int]:
 
 
 def looks(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
-    """Plain loads that only decide whether an atomic is worth it, such as that of a hash table's key, and the atomics.
+    """Plain loads that only decide whether an atomic is needed, such as of a hash table's key, and the atomics.
 
-    Their values go into comparisons and nowhere else, so an old one costs a turn at most. A load whose value is stored
-    or computed with is none of them.
+    Their values go only into comparisons, so an old value costs at most an iteration. A load whose value is stored or
+    computed with is none of them.
     """
     if not any(map(_is_atomic, code)):
         return {}
@@ -158,7 +160,7 @@ def looks(code: Sequence[Instruction]) -> dict[int, frozenset[int]]:
 def _looked_at_for(
     code: Sequence[Instruction], branches: Sequence[int | None], live: Sequence[int], load: int
 ) -> set[int]:
-    """The atomics on the ways from a load whose value is compared and nothing else; none for another load."""
+    """The atomics on the paths from a load whose value is only compared; none for another load."""
     ways, seen, found = [(load + 1, bits(code[load].registers[0]))], set[tuple[int, int]](), set[int]()
     while ways:
         at, held = ways.pop()
@@ -196,7 +198,7 @@ def _looked_at_for(
 
 
 def updates(code: Sequence[Instruction]) -> set[int]:
-    """The loads and stores that change a word in place: a load, and the next store to its address behind it."""
+    """The loads and stores that change a word in place: a load, and the next store to its address after it."""
     found = set()
     for k, load in enumerate(code):
         if load.mnemonic not in _LOADS or _is_atomic(load):
@@ -216,7 +218,7 @@ def _is_atomic(instruction: Instruction) -> bool:
 
 
 def _address(instruction: Instruction) -> str:
-    """The text of the address of an access, without what tells its width."""
+    """The text of an access's address, without its width."""
     operand = next((text for text in reversed(instruction.operands) if "[" in text), "")
     return operand[operand.rfind("[") :].replace(".64", "").replace(".U32", "")
 
@@ -224,9 +226,9 @@ def _address(instruction: Instruction) -> str:
 def polls(code: Sequence[Instruction]) -> set[int]:
     """The loads of shared memory that wait for another thread: of one place, in a loop that does nothing else.
 
-    In machine code a volatile variable in shared memory looks like any other; but a compiler would take the load of any
-    other out of a loop that neither changes the address nor stores. Whether the loop goes on has to hang on the value:
-    one that counts its rounds waits for nobody. A first look before the loop is of its kind.
+    In machine code, a volatile variable in shared memory looks like any other. But a compiler would move the load of
+    any other variable out of a loop that neither changes the address nor stores. The loop's end must depend on the
+    value: a loop that counts its iterations waits for nobody. A first look before the loop counts as well.
     """
     found = set()
     for k, start in enumerate(targets(code)):
@@ -248,7 +250,7 @@ def polls(code: Sequence[Instruction]) -> set[int]:
 
 
 def _deciding(loop: Sequence[Instruction]) -> set[int]:
-    """The registers on which it hangs whether a loop goes on."""
+    """The registers on which the end of a loop depends."""
     found = {
         r for i in loop if i.mnemonic == "BRA" for r in i.registers[1]
     }  # fmt: skip
@@ -267,7 +269,7 @@ def _only_waits(instruction: Instruction) -> bool:
 
 
 def _passes_on(kind: Kind, written: tuple[int, ...]) -> bool:
-    """Whether an instruction does nothing but make another value of it, in each lane by itself."""
+    """Whether an instruction only computes another value from the value, in each lane by itself."""
     return kind is Kind.FIXED and all(register < PREDICATES for register in written)
 
 

@@ -1,1 +1,1 @@
-"""A run beside what the profiler measured: its CSV files, the figures that both have, and how far they are apart."""
+"""Compare a run with the profiler's measurements: its CSV files, the common figures, and their differences."""

@@ -1,4 +1,4 @@
-"""Puts a run beside a profile: which figures both have, how far they are apart, the farthest first."""
+"""Compare a run with a profile: the figures of both, those with the largest difference first."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EVERY = "*"
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure of both. `place` is the instruction of a source page, or ""; `line` that of the file.
+    """A figure of both. `place` is the instruction of a source page, or ""; `line` is the line in the file.
 
-    `step`: by so much the measured figure may be off for having been rounded.
+    `step`: rounding may have changed the measured figure by this much.
     """
 
     name: str
@@ -33,27 +33,27 @@ class Difference:
 
     @property
     def gap(self) -> float:
-        """Emulated minus measured, as far as rounding does not explain it."""
+        """Emulated minus measured, beyond what rounding explains."""
         gap = self.emulated - self.measured
         return 0.0 if abs(gap) <= self.step + 1e-9 * abs(self.measured) else gap
 
     @property
     def relative(self) -> float:
-        """The gap as a share of what was measured; infinite where that is 0."""
+        """The gap as a share of the measured figure; infinite if that is 0."""
         if not self.gap:
             return 0.0
         return self.gap / abs(self.measured) if self.measured else math.copysign(math.inf, self.gap)
 
     def beyond(self, tolerances: Tolerances) -> bool:
-        """Whether the gap is more than is tolerated."""
+        """Whether the gap is more than the tolerance."""
         room = tolerances.of(self.name)
         return room is not None and abs(self.gap) > room.amount * (abs(self.measured) / 100 if room.is_share else 1)
 
 
 class Tolerances:
-    """What `--tolerance` says: `2%` of every figure, `sm__cycles*=5%` or `L1 Wavefronts*=16` of those so called.
+    """The tolerances of `--tolerance`: `2%` for every figure, `sm__cycles*=5%` or `L1 Wavefronts*=16` for some.
 
-    Of several that fit a figure the last counts. Raises GpuemuError.
+    If several match a figure, the last one counts. Raises GpuemuError.
     """
 
     def __init__(self, texts: Iterable[str]):
@@ -66,11 +66,11 @@ class Tolerances:
             self._rooms.append((name or EVERY, room))
 
     def of(self, name: str) -> Allowed | None:
-        """What is allowed for a figure; None where nothing is said of it."""
+        """The tolerance of a figure, None if there is none."""
         return next((room for pattern, room in reversed(self._rooms) if fnmatchcase(name, pattern)), None)
 
     def check(self, names: Sequence[str], file: str) -> None:
-        """Raises GpuemuError for a pattern that fits no figure that both have."""
+        """Raise GpuemuError for a pattern that matches no figure of both."""
         for pattern, _ in self._rooms:
             if pattern != EVERY and not any(fnmatchcase(name, pattern) for name in names):
                 right = (
@@ -81,7 +81,7 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All figures of both, the farthest apart first. `alone`: figures of the file that the emulation has not."""
+    """All figures of both, those with the largest difference first. `alone`: figures that only the file has."""
 
     kernel: str
     arch: str
@@ -94,7 +94,7 @@ class Comparison:
 
 
 def compare(result: Result, profile: Profile, wanted: str | None = None) -> Comparison:
-    """Hold a run against a profile. `wanted`: a launch's ID. Raises GpuemuError if the file is of another launch."""
+    """Compare a run with a profile. `wanted`: a launch's ID. Raises GpuemuError if the file has another launch."""
     launch_of_run = result.trace.launch
     launch, alike = profile.launch(result.trace.name, launch_of_run.grid, launch_of_run.block, wanted)
     found = _by_instruction(result, profile, launch) if profile.page == "source" else _by_name(result, profile, launch)
@@ -129,13 +129,13 @@ def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[l
     rows, factor = emulated_rows(result), scale(result.grid)
     code = result.program.code
     if len(launch.code) < len(rows):
-        right = f"expected {len(rows)}, as in the code that was emulated"
+        right = f"expected {len(rows)}, as in the emulated code"
         raise GpuemuError.one(profile.file, launch.line, "Source", f"{len(launch.code)} instructions", right)
     found = []
     for row, instruction, theirs in zip(rows, code, launch.code[: len(rows)], strict=True):
         opcode = next((word for word in theirs.source.split() if not word.startswith("@")), "").rstrip(";")
         if opcode != instruction.opcode:
-            right = f"expected {instruction.opcode} at 0x{row.place}; emulate the cubin that was profiled"
+            right = f"expected {instruction.opcode} at 0x{row.place}. Emulate the cubin that was profiled"
             raise GpuemuError.one(profile.file, theirs.line, "Source", f"'{theirs.source.strip()[:40]}'", right)
         for field, column in SOURCE_COLUMNS.items():
             text = theirs.columns.get(column, "")

@@ -58,7 +58,7 @@ def _table(shown: list[Difference], tolerances: Tolerances) -> Table:
 
 
 def sentence(found: Comparison, difference: Difference, tolerances: Tolerances) -> str:
-    """What to tell of a figure that is beyond its tolerance."""
+    """A sentence about a figure beyond its tolerance."""
     name = f"{difference.name} at {difference.place}" if difference.place else difference.name
     emulated = f"emulated {_number(difference.emulated)} ({_off(difference).strip()})"
     beyond = f"beyond the tolerance of {tolerances.of(difference.name)}"
@@ -66,7 +66,7 @@ def sentence(found: Comparison, difference: Difference, tolerances: Tolerances) 
 
 
 def as_data(found: Comparison, tolerances: Tolerances) -> dict[str, Any]:
-    """As JSON has it; `relative` is None where 0 was measured and something else emulated."""
+    """The comparison in the form of JSON. `relative` is None if 0 was measured and something else emulated."""
     return {
         "gpuemu_compare": 1,
         "kernel": found.kernel,

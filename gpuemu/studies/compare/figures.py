@@ -1,8 +1,7 @@
-"""The figures of a run under the profiler's names, as the profiler has them: of the whole grid.
+"""The figures of a run under the profiler's names, for the whole grid as in the profiler.
 
-The emulator times the CTAs of one SM. Counts are scaled by the CTAs of the grid to those that were timed; cycles are
-those of the SM with the most CTAs, for as many rounds as it takes; elapsed cycles and what goes to DRAM are those of
-the whole launch (`GridCounts`).
+gpuemu times the CTAs of one SM. Counts are scaled from the timed CTAs to the grid. Cycles are those of the SM with the
+most CTAs, times its rounds. Elapsed cycles and DRAM traffic are those of the whole launch (`GridCounts`).
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ LABELS = {
     "Issued Warp Per Scheduler": "smsp__issue_active.avg.per_cycle_active",
     "Warp Cycles Per Issued Instruction": "smsp__average_warp_latency_per_inst_issued.ratio",
 }
-"""What the details page calls a metric."""
+"""The metrics of the details page."""
 
 _LIMITS = {"blocks": "CTAs", "registers": "registers", "warps": "warps"}
-"""The profiler's limits of occupancy and the emulator's; that of shared memory follows the driver's split with L1."""
+"""The profiler's limits of occupancy and gpuemu's. The one of shared memory follows the driver's split with L1."""
 
 _OF_AN_SM = ("l1tex__", "sm__")
-"""Units of which an SM has one: averages of their counters are over the SMs."""
+"""Units of which an SM has one. The profiler averages their counters over the SMs."""
 
 SOURCE_COLUMNS = {
     field: COLUMNS[field]
@@ -49,11 +48,11 @@ SOURCE_COLUMNS = {
         "sectors", "ideal_sectors", "excess_sectors",
     )
 }  # fmt: skip
-"""Columns of the source page that are counts."""
+"""The columns of the source page that are counts."""
 
 
 def scale(grid: GridCounts) -> float:
-    """CTAs of the grid for each that was timed."""
+    """The number of CTAs in the grid per timed CTA."""
     return grid.ctas / grid.timed_ctas
 
 
@@ -101,5 +100,5 @@ def emulated(result: Result) -> dict[str, float]:
 
 
 def emulated_rows(result: Result) -> list[SourceRow]:
-    """The rows of the source page, of the CTAs that were timed."""
+    """The rows of the source page, for the timed CTAs."""
     return instructions(result.program, result.log)

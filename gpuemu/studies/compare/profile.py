@@ -1,11 +1,11 @@
-"""Reads what `ncu --csv --page raw|details|source` prints. A page is known by its header, wherever it begins.
+"""Read the output of `ncu --csv --page raw|details|source`. The header identifies the page, wherever it begins.
 
-    "ID",...,"Kernel Name",...,"sm__cycles_active.max",...        raw: a launch a row, below a row of units
-    "ID",...,"Section Name","Metric Name","Metric Unit","Metric Value",...     details: a metric a row
+    "ID",...,"Kernel Name",...,"sm__cycles_active.max",...        raw: a launch per row, below a row of units
+    "ID",...,"Section Name","Metric Name","Metric Unit","Metric Value",...     details: a metric per row
     "Kernel Name","tile(float *)"                                source: a kernel's name, a header,
-    "Address","Source",...,"Instructions Executed",...            and an instruction a row
+    "Address","Source",...,"Instructions Executed",...            and an instruction per row
 
-What the profiled program or the profiler prints before the header is passed over.
+Output of the profiled program or of the profiler before the header is skipped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 
-RIGHT = "expected what ncu --csv --page raw, details or source prints"
+RIGHT = "Give the output of ncu --csv --page raw, details or source"
 _NUMBER = re.compile(
     r"([-+]?(?:[1-9]\d{0,2}(?:,\d{3}){1,6}|\d{1,20})(\.\d{1,20})?(?:[eE][-+]?\d\d?)?)(?: \(.*\))?", re.DOTALL
 )
-"""Commas stand between thousands and nowhere else: 0,760 and 1234,567 have them for a decimal point."""
+"""Commas separate thousands only: in 0,760 and 1234,567 they are decimal points."""
 _UNIT = re.compile(r"([KMG]?)(byte|inst|cycle|sector|request|warp|block|thread|register)\b.*")
 _PREFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NOTHING = ("", "-", "n/a", "nan", "no data", "(!) nan", "(!) n/a")
@@ -31,7 +31,7 @@ _DETAILS = ("Section Name", "Metric Name", "Metric Unit", "Metric Value")
 
 @dataclass(frozen=True)
 class Measured:
-    """A number of the file; `step` is how far it may be off for having been rounded to the digits shown."""
+    """A number of the file. `step`: the difference that rounding to the shown digits may have made."""
 
     value: float
     step: float
@@ -49,9 +49,10 @@ class Instruction:
 
 @dataclass
 class Launch:
-    """A profiled launch. `figures` are texts with units by the profiler's names, `code` the rows of the source page.
+    """A profiled launch. `figures` are texts with units by the profiler's names; `code` has the rows of the source
+    page.
 
-    `grid` and `block` are None, `capability` and `device` "" where the page does not have them.
+    `grid` and `block` are None, and `capability` and `device` "", if the page lacks them.
     """
 
     number: str
@@ -72,14 +73,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Profile:
-    """A file: its page, raw, details or source, and the launches in it."""
+    """A file: its page (raw, details or source), and its launches."""
 
     file: str
     page: str
     launches: tuple[Launch, ...]
 
     def number(self, text: str, unit: str, line: int, name: str) -> Measured | None:
-        """A figure as a number; None where there was nothing to measure. Raises GpuemuError for another text."""
+        """A figure as a number, None if nothing was measured. Raises GpuemuError for another text."""
         text = text.strip()
         if text.lower() in _NOTHING:
             return None
@@ -96,9 +97,9 @@ class Profile:
     def launch_like(
         self, kernel: str | None, grid: Sequence[int] | None, block: Sequence[int] | None, wanted: str | None
     ) -> Launch | None:
-        """The launch that a command means which leaves out its extents: as `launch` finds it, of what is given.
+        """The launch that a command without extents means: the one that `launch` finds for the given options.
 
-        None where the file has several kernels and none is named, or no such launch.
+        None if the file has several kernels and none is named, or if there is no such launch.
         """
         named = [
             launch
@@ -110,9 +111,9 @@ class Profile:
         return next((one for one in named if _is(one.grid, grid) and _is(one.block, block)), None)
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], wanted: str | None) -> tuple[Launch, int]:
-        """The launch to compare with, and how many of the file are alike: the first of the kernel's name and extents.
+        """The launch to compare with, and the number of equal launches: the first with the kernel's name and extents.
 
-        `wanted` is a launch's ID. Raises GpuemuError if there is none, with what the file has.
+        `wanted` is a launch's ID. If there is no such launch, raises GpuemuError with a list of the file's launches.
         """
         if wanted is not None:
             for launch in self.launches:
@@ -124,8 +125,8 @@ class Profile:
         named = [launch for launch in self.launches if launch.name == kernel.rpartition("::")[2]]
         if not named:
             names = list(dict.fromkeys(launch.name for launch in self.launches))
-            found = f"no launch of {kernel}"
-            right = f"expected a kernel of {', '.join(names[:6])}, or --launch with its ID"
+            found = f"the file has no launch of {kernel}"
+            right = f"Choose --kernel of {', '.join(names[:6])}, or --launch with its ID"
             raise GpuemuError.one(self.file, self.launches[0].line, "Kernel Name", found, right)
         alike = [
             launch
@@ -135,13 +136,13 @@ class Profile:
         if not alike:
             first = named[0]
             found = f"{kernel} launched with grid {_extent(first.grid)} and block {_extent(first.block)}"
-            right = f"expected {_extent(grid)} and {_extent(block)}, which were emulated; see --grid and --block"
+            right = f"Launch the same with --grid and --block: gpuemu ran {_extent(grid)} and {_extent(block)}"
             raise GpuemuError.one(self.file, first.line, "Grid Size", found, right)
         return alike[0], len(alike)
 
 
 def read_profile(path: str) -> Profile:
-    """The file at `path`. Raises GpuemuError with file, line and field of what is wrong."""
+    """The file at `path`. Raises GpuemuError with the file, line and field of the error."""
     try:
         text = read_whole(path).decode("utf-8-sig", errors="replace")
     except OSError as error:
@@ -159,7 +160,7 @@ def read_profile(path: str) -> Profile:
         if _is_listing(row):
             return Profile(path, "source", _source(path, [(line, ["Kernel Name", ""]), *rows[place:]]))
     found = f"'{rows[0][1][0][:40]}'" if rows else "nothing"
-    raise GpuemuError.one(path, 1 if rows else None, "", f"no header of the profiler's, but {found}", RIGHT)
+    raise GpuemuError.one(path, 1 if rows else None, "", f"no header of the profiler, but {found}", RIGHT)
 
 
 def base_name(kernel: str) -> str:
@@ -174,7 +175,7 @@ def base_name(kernel: str) -> str:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the lines on which they begin; the profiler's own remarks and empty lines left out."""
+    """Rows with the lines on which they begin, without the profiler's own remarks and empty lines."""
     reader = csv.reader(text.splitlines(keepends=True))
     line = 1
     try:
@@ -183,7 +184,7 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
                 yield line, row
             line = reader.line_num + 1
     except csv.Error:
-        return  # what cannot be read is not the profiler's
+        return  # Unreadable text does not come from the profiler.
 
 
 def _is_listing(row: Sequence[str]) -> bool:
@@ -191,7 +192,7 @@ def _is_listing(row: Sequence[str]) -> bool:
 
 
 def _whole(path: str, line: int, row: list[str], head: Sequence[str], head_line: int) -> None:
-    while len(row) > len(head) and not row[-1]:  # some versions end a row with a comma
+    while len(row) > len(head) and not row[-1]:  # Some versions end a row with a comma.
         row.pop()
     if len(row) != len(head):
         right = f"expected {len(head)}, as in line {head_line}"
@@ -206,7 +207,7 @@ def _launch(path: str, line: int, cells: Mapping[str, str]) -> Launch:
 
 def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
     if not rows or rows[0][1][0].strip():
-        right = "expected the row of units, as ncu prints it below the header"
+        right = "Keep the row of units that ncu prints below the header"
         raise GpuemuError.one(path, line + 1, "", "no row of units", right)
     _whole(path, *rows[0], head, line)
     units = dict(zip(head, rows[0][1], strict=True))
@@ -228,12 +229,12 @@ def _details(path: str, line: int, head: list[str], rows: Sequence[tuple[int, li
     launches: dict[str, Launch] = {}
     rules = head.index("Rule Name") if "Rule Name" in head else len(head)
     for at, row in rows:
-        if len(row) == rules + 1 and not row[-1]:  # a metric's row ends where a rule's columns begin
+        if len(row) == rules + 1 and not row[-1]:  # A metric's row ends where the columns of a rule begin.
             row += [""] * (len(head) - len(row))
         _whole(path, at, row, head, line)
         cells = dict(zip(head, row, strict=True))
         launch = launches.setdefault(cells["ID"], _launch(path, at, cells))
-        if cells["Metric Name"]:  # else a rule's row
+        if cells["Metric Name"]:  # otherwise a rule's row
             launch.figures[cells["Metric Name"]] = (cells["Metric Value"], cells["Metric Unit"], at)
     return _some(path, line, [*launches.values()])
 
@@ -247,12 +248,12 @@ def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, .
             head = []
         elif _is_listing(row):
             if "Address" not in row:
-                right = "expected the page of machine code, as --print-source sass gives it"
+                right = "Print machine code: --print-source sass"
                 raise GpuemuError.one(path, line, "Address", "no such column", right)
             head, head_line = row, line
         elif head:
             _whole(path, line, row, head, head_line)
-            # Of two columns of a name the first counts.
+            # The first of two columns with one name counts.
             cells = dict(reversed(list(zip(head, row, strict=True))))
             launches[-1].code.append(Instruction(cells["Source"], line, cells))
     return _some(path, rows[0][0], launches)
@@ -260,7 +261,7 @@ def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, .
 
 def _some(path: str, line: int, launches: list[Launch]) -> tuple[Launch, ...]:
     if not launches:
-        raise GpuemuError.one(path, line, "", "a header and no launch below it", RIGHT)
+        raise GpuemuError.one(path, line, "", "there is no launch below the header", RIGHT)
     return tuple(launches)
 
 

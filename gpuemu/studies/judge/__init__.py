@@ -1,1 +1,1 @@
-"""A judge for kernels that programs write: values, what the tools find, and times, with no trust in the kernel."""
+"""A judge for generated kernels: values, findings of the tools, and times, without trusting the kernel."""

@@ -1,4 +1,4 @@
-"""`gpuemu.judge`: a kernel that nobody trusts, against a reference.
+"""`gpuemu.judge`: an untrusted kernel against a reference.
 
 judgement = gpuemu.judge("kernel.cu", "problem.py", chips=["RTX 4090", "H100"])
 judgement["verdict"], judgement["reason"], judgement["times"][0]["nanoseconds"]
@@ -29,9 +29,9 @@ BUDGET = 20_000_000
 SECONDS = 60.0
 MEMORY_BYTES = 8 << 30
 FORMAT = 2
-"""Of the JSON: judgement.schema.json describes it."""
+"""The version of the JSON; judgement.schema.json describes it."""
 _SEEDS = 1 << 53
-"""So many seeds there are: each is a number of JSON's."""
+"""The number of seeds. Each is an exact number in JSON."""
 
 _lock = threading.Lock()
 _workers: list[WorkerProcess] = []
@@ -53,19 +53,19 @@ def judge(
     memory_bytes: int = MEMORY_BYTES,
     options: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Judge a .cu, .cubin or .ptx file, or a Triton file with `launch(...)`; the JSON of judgement.schema.json.
+    """Judge a .cu, .cubin or .ptx file, or a Triton file with `launch(...)`; returns the JSON of judgement.schema.json.
 
     The inputs of the problem `against` are drawn `draws` times, and once more for the time. All draws come from `seed`;
-    None takes one from the system, which the judgement tells. A buffer of `gpuemu.empty` holds random bits. After each
-    draw, on each architecture whose machine code differs, every argument must be what `reference(...)` makes of it, and
-    no tool of `gpuemu.check` may find an error. Times are those of the emulator, on each chip.
+    for None, the system gives a seed, which is in the judgement. A buffer of `gpuemu.empty` holds random bits. After
+    each draw, on each architecture with different machine code, every argument must equal the result of
+    `reference(...)`, and no tool of `gpuemu.check` may find an error. Times are emulated on each chip.
 
-    The verdict is right, wrong (values), cheats (it reads a clock), faulty (a tool found an error), refused (it cannot
-    be compiled or executed, or takes more than `budget` warp instructions of a CTA) or limit (more than `seconds` or
-    `memory_bytes`, its child processes included).
+    The verdicts are: right; wrong (values); cheats (it reads a clock); faulty (a tool found an error); refused (it
+    cannot be compiled or executed, or a CTA executes more than `budget` warp instructions); limit (more than `seconds`
+    or `memory_bytes`, including child processes).
 
-    The candidate's host code and its compiler run in a process of their own, see docs/howto/judge.md. Raises
-    GpuemuError for a problem that is wrong in itself.
+    The candidate's host code and its compiler run in a separate process, see docs/howto/judge.md. Raises GpuemuError
+    for a problem that is wrong in itself.
     """
     task = _task(
         kernel, against, arch, chips=chips, draws=draws, seed=seed, budget=budget, memory_bytes=memory_bytes,
@@ -88,13 +88,13 @@ def _task(
 
 
 def _judge(ended: int, task: Task, seconds: float) -> dict[str, Any]:
-    """The judgement. `ended`: how often all processes had ended before; after another end none starts."""
+    """The judgement. `ended`: how often all processes had ended before. If it has grown, nothing starts."""
     _check("seconds", seconds, math.isfinite(seconds) and seconds > 0, "expected a number above 0")
     try:
         worker = _taken(task.memory_bytes, ended)
         try:
             answer = worker.ask(task, seconds)
-            if answer.get("judgement", {}).get("verdict") == LIMIT:  # memory that is used up may stay so
+            if answer.get("judgement", {}).get("verdict") == LIMIT:  # Memory that ran out may stay used.
                 worker.end()
         except BaseException:
             worker.end()
@@ -114,10 +114,10 @@ def judge_many(
     progress: Callable[[int, int], None] | None = None, each: Callable[[dict[str, Any]], None] | None = None,
     **named: Any,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The judgements of several kernels, in their order; `jobs` at a time, one for each core by default.
+    """The judgements of several kernels, in their order; `jobs` at a time, by default one per core.
 
-    `each` gets a judgement as soon as it and those before it are there; when something ends the work, those that are
-    there. `progress` gets how many are done, and how many there are.
+    `each` receives a judgement as soon as it and those before it are there. If something ends the work, `each` receives
+    those that are there. `progress` receives the finished number and the total.
     """
     tell_each, told = each or (lambda judgement: None), progress or (lambda done, total: None)
     threads = ThreadPoolExecutor(min(jobs or cores(), len(kernels)) or 1, "judge")
@@ -148,7 +148,7 @@ def judge_many(
 
 
 def end_workers() -> None:
-    """End all processes that judge, and what runs in them."""
+    """End all judging processes and what they run."""
     global _ended
     with _lock:
         _ended += 1
@@ -163,7 +163,7 @@ atexit.register(end_workers)
 
 
 def _forget() -> None:
-    """After a fork, in the child: the processes are the parent's."""
+    """After a fork, in the child: the processes belong to the parent."""
     global _lock
     _lock = threading.Lock()
     _workers.clear()
@@ -180,7 +180,7 @@ def _check(name: str, value: object, is_right: bool, right: str) -> None:
 
 
 def _taken(memory_bytes: int, ended: int) -> WorkerProcess:
-    """A process that does nothing yet: each lives on for the next judgement. Raises LimitError once all are ended."""
+    """A process that is idle; each process serves further judgements. Raises LimitError once all are ended."""
     with _lock:
         if ended != _ended:
             raise LimitError("its process ended")
@@ -202,7 +202,7 @@ def _given_back(worker: WorkerProcess) -> None:
 
 
 def _tell_of(lacks: Sequence[str]) -> None:
-    """Say once what this system does not have to confine a candidate."""
+    """Report once what this system lacks to confine a candidate."""
     if lacks:
         names = {NAMESPACES: "user namespaces", LANDLOCK: "Landlock"}
         tell_once(

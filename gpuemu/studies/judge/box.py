@@ -1,4 +1,4 @@
-"""Asks a confined process, and believes nothing that it says."""
+"""Ask a confined process, and trust nothing that it answers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from gpuemu.base.shown import shown_in_a_line
 from gpuemu.studies.judge import confined
 
 MOST_BYTES = 1 << 28
-"""Of an answer."""
+"""The most bytes of an answer."""
 MOST_LETTERS = 2000
-"""Of a sentence in it."""
+"""The most characters of a sentence in it."""
 _DISK_BYTES = 1 << 30
 _ENVIRONMENT = (
     "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS",
     "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "SYSTEMROOT",
 )  # fmt: skip
-"""What the process gets of the judge's environment, which may hold secrets."""
+"""The part of the judge's environment that the process gets, because the environment may hold secrets."""
 _HOMES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CACHE_HOME", "GPUEMU_CACHE", "TRITON_HOME", "TRITON_CACHE_DIR")
 _SEGMENTATION = b"Fatal Python error: Segmentation fault"
 _PLACE = re.compile(rb'File "(.*)", line (\d{1,9}) in ')
 
 
 class LimitError(Exception):
-    """A limit was reached: the text says which."""
+    """A limit was reached; the text says which."""
 
 
 class RefusedError(Exception):
-    """A candidate that cannot be judged: the text is a sentence, perhaps its own process's."""
+    """A candidate that cannot be judged. The text is a sentence, perhaps the process's own."""
 
 
 def ask(
@@ -47,8 +47,8 @@ def ask(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The answer to a request about a `file`, and what the system lacks to confine its code.
 
-    `reads`: files and folders that the process may read beside. Raises RefusedError with the process's own sentence,
-    and LimitError where it has used up its memory or ends without an answer.
+    `reads`: further files and folders that the process may read. Raises RefusedError with the process's own sentence,
+    and LimitError if it has used up its memory or ends without an answer.
     """
     folder = tempfile.mkdtemp(prefix="gpuemu-")
     try:
@@ -76,7 +76,7 @@ def ask(
 
 
 def _exchanged(process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes, bytes]:
-    """What a process answers, of which no more is read than an answer may have, and what it says before."""
+    """The answer of a process, read up to the most that an answer may have, and the messages before it."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -108,7 +108,7 @@ def _read(content: bytes, file: str, memory_bytes: int) -> dict[str, Any]:
 
 
 def _touched(content: bytes, file: str) -> RefusedError:
-    """Buffers have no contents on the host: they are memory that nobody may touch."""
+    """Buffers have no contents on the host: their memory is protected."""
     line = next((f":{int(line)}" for name, line in _PLACE.findall(content) if os.fsdecode(name) == file), "")
     what = "found launch(...) reading or writing a buffer on the host"
     right = "The host gets shapes and types; only kernels see the contents"
@@ -116,7 +116,7 @@ def _touched(content: bytes, file: str) -> RefusedError:
 
 
 def remove(folder: str) -> None:
-    """Remove a folder, and with it folders that their owner may not look into. What lies around it stays as it is."""
+    """Remove a folder, also with subfolders that their owner may not read. Nothing around it changes."""
 
     def again(function: Any, path: str, _: object) -> None:
         with suppress(OSError):

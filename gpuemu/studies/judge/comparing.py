@@ -1,4 +1,4 @@
-"""Whether an argument is what the reference makes of it."""
+"""Compare an argument with the result of the reference."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10, "complex64": 1e-4, "complex128": 1e-10}
-"""A share of a magnitude, see `allowed`; whole numbers are exact."""
+"""A share of a magnitude, see `allowed`. Integers are exact."""
 _ROUNDINGS = 2
-"""Last places that an element may be off, however small it is."""
+"""The tolerance of an element in its last places, however small it is."""
 
 
 def wrong(
     got: Any, before: Any, expected: Any, tolerance: float | None, absolute: float = 0.0
 ) -> dict[str, Any] | None:  # fmt: skip
-    """How an argument differs from the expected values; None if it does not."""
+    """The difference between an argument and the expected values; None if there is none."""
     if not isinstance(got, np.ndarray):
         return None
     got, before, expected = np.asarray(got), np.asarray(before), np.asarray(expected)
@@ -38,10 +38,10 @@ def wrong(
 
 
 def allowed(expected: NDArray[Any], share: float) -> NDArray[Any]:
-    """How far off each element may be: a share of its own magnitude, or of the median one where that is larger.
+    """The tolerance of each element: a share of its own magnitude, or of the median one if that is larger.
 
-    So one large element does not excuse the others, and sums that cancel out may be off as their neighbours are. No
-    element need be nearer than two roundings of its type. Elements of 0 do not count for the median.
+    One large element therefore does not excuse the others, and sums that cancel out may differ as much as their
+    neighbors. The tolerance is at least two roundings of the type. Elements of 0 do not count for the median.
     """
     magnitudes = np.abs(expected.astype(np.complex128 if expected.dtype.kind == "c" else np.float64))
     finite = np.where(np.isfinite(magnitudes), magnitudes, 0.0)

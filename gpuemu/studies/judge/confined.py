@@ -1,15 +1,16 @@
-"""A process for code that nobody trusts: run as a script, before anything but the standard library is imported.
+"""A process for untrusted code: run as a script, before anything but the standard library is imported.
 
     python -P confined.py SETTINGS     # the request on standard input, the answer on standard output
 
-Three processes: this one waits outside; the first of a PID namespace waits inside; the last answers the request with
-`gpuemu.studies.judge.inside`. When the middle one ends, the kernel ends everything that was started inside.
+There are three processes. This one waits outside. The first process of a PID namespace waits inside. The last one
+answers the request with `gpuemu.studies.judge.inside`. When the middle one ends, the system ends everything that was
+started inside.
 
 On Linux, the last process sees no other process, opens no socket, holds no capability, and can neither trace nor signal
-what is outside (user, PID, mount, network and IPC namespaces; Landlock; seccomp). It reads only Python, compilers and
-the files that SETTINGS names, and writes only below its own folder. What the system cannot do is written to standard
-error, one word a line. On every system it has a session of its own, /dev/null for its standard streams, and a limit of
-memory.
+processes outside (user, PID, mount, network and IPC namespaces; Landlock; seccomp). It reads only Python, compilers and
+the files that SETTINGS names, and writes only below its own folder. Missing abilities of the system are written to
+standard error, one word per line. On every system, the process has its own session, /dev/null for its standard streams,
+and a memory limit.
 
 Sources: user_namespaces(7), pid_namespaces(7), landlock(7), seccomp(2), capabilities(7), prctl(2).
 """
@@ -29,41 +30,41 @@ from pathlib import Path
 from typing import Any
 
 ANSWER = 3
-"""The descriptor that the answer is written to; it comes in as standard output."""
+"""The descriptor for the answer; at the start it is standard output."""
 NAMESPACES, LANDLOCK = "namespaces", "landlock"
-"""What a system may lack to confine a process."""
+"""The abilities that a system may lack to confine a process."""
 NO_ANSWER, LEFT = 1, 3
-"""Exit codes: there is no answer; there is one, and processes that were started and left."""
+"""Exit codes: there is no answer; there is one, and started processes were left."""
 _ENDING_S = 0.5
-"""So long what was started may take to end by itself."""
+"""The seconds that started processes have to end by themselves."""
 _KNOWN = 65534
 """The user inside: nobody."""
 _CLONE = {"user": 0x10000000, "pid": 0x20000000, "mount": 0x00020000, "network": 0x40000000, "ipc": 0x08000000}
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18
-_PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of prctl(2)
+_PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # from prctl(2)
 _CAPSET, _CAPABILITY_VERSION = {"x86_64": 126, "aarch64": 91}, 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
-"""Landlock's version, and how many rights over files it knows."""
+"""The versions of Landlock, and how many file access rights each knows."""
 _SYSTEM = (
     "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache",
     "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
     "/proc/cpuinfo", "/proc/meminfo",
 )  # fmt: skip
-"""What programs read of the system."""
+"""The files of the system that programs read."""
 _MOST_PROCESSES = 512
-_SECCOMP, _FILTER_MODE = 22, 2  # of prctl(2)
+_SECCOMP, _FILTER_MODE = 22, 2  # from prctl(2)
 _NUMBERS = {
     "x86_64": (0xC000003E, {"socket": 41, "memfd_create": 319, "shmget": 29, "io_uring_setup": 425}),
     "aarch64": (0xC00000B7, {"socket": 198, "memfd_create": 279, "shmget": 194, "io_uring_setup": 425}),
 }
-"""System calls by which a process reaches others through a file's name, or keeps memory that is not its own."""
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of BPF; see seccomp(2)
+"""System calls by which a process reaches others through a file's name, or keeps memory outside of its own."""
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF instructions; see seccomp(2)
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # EPERM
-_OTHER_CALLS = 0x40000000  # x32's
+_OTHER_CALLS = 0x40000000  # the numbers of x32
 
 
 def main() -> None:
@@ -77,7 +78,7 @@ def main() -> None:
     if sys.platform == "linux":
         _prctl(_PDEATHSIG, signal.SIGKILL)
         _prctl(_SUBREAPER, 1)
-    # A system may allow the namespaces and not the maps of users that they need: try it in another process first.
+    # A system may allow the namespaces but not the user maps that they need. Try it in another process first.
     apart = sys.platform == "linux" and _waited(lambda: os._exit(0 if _unshare() else NO_ANSWER)) == 0 and _unshare()
     if not apart:
         _lacks(NAMESPACES)
@@ -104,7 +105,7 @@ def _first(settings: dict[str, Any], request: bytes) -> None:
 
 
 def _last(settings: dict[str, Any], request: bytes, apart: bool = False, own_proc: bool = False) -> None:
-    """The process that the code runs in."""
+    """The process that runs the code."""
     if sys.platform == "linux":
         _prctl(_PDEATHSIG, signal.SIGKILL)
     _silent()
@@ -131,7 +132,7 @@ def _answer(settings: dict[str, Any], request: bytes) -> None:
 
 
 def _waited(child: Callable[[], None]) -> int:
-    """Run `child` in a new process; its exit code, or 128 and its signal."""
+    """Run `child` in a new process. Returns its exit code, or 128 plus its signal."""
     process = os.fork()
     if process == 0:
         try:
@@ -146,13 +147,13 @@ def _waited(child: Callable[[], None]) -> int:
 
 
 def _children() -> list[int]:
-    """Processes that this one has to wait for: what those that it waited for have started and left."""
+    """Wait for adopted processes: those that ended processes have started and left."""
     path = Path(f"/proc/self/task/{os.getpid()}/children")
     return list(map(int, path.read_text().split())) if path.is_file() else []
 
 
 def _left() -> list[int]:
-    """What still runs when it had time to end."""
+    """Whether started processes still run after they had time to end."""
     ends = time.monotonic() + _ENDING_S
     while _children() and time.monotonic() < ends:
         if os.waitpid(-1, os.WNOHANG) == (0, 0):
@@ -177,14 +178,14 @@ def _limit(memory_bytes: int, counted_alone: bool) -> None:
 
 
 def _python(but: Iterable[str]) -> Iterable[str]:
-    """Where Python and its packages are, and the CUDA toolkit; `but`: no folder that has one of these in it."""
+    """The folders of Python, its packages and the CUDA toolkit; `but`: no folder that contains one of these."""
     kept = [*but, os.getcwd(), str(Path.home())]
     paths = [path for path in sys.path if path and not any(Path(one).is_relative_to(path) for one in kept)]
     return [sys.prefix, sys.base_prefix, *paths, *_toolkit()]
 
 
 def _toolkit() -> list[str]:
-    """The CUDA toolkit outside of the system's folders."""
+    """The CUDA toolkit, if it is outside of the system's folders."""
     found = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     if nvcc := shutil.which("nvcc"):
         found += [nvcc, str(Path(nvcc).resolve().parent.parent)]
@@ -204,7 +205,7 @@ def _prctl(what: int, value: int) -> None:
 
 
 def _unshare() -> bool:
-    """Leave the namespaces of the user; whether that is allowed."""
+    """Enter new namespaces. Returns whether that is allowed."""
     user, group = os.getuid(), os.getgid()
     if _library().unshare(sum(_CLONE.values())) != 0:
         return False
@@ -229,7 +230,7 @@ def _drop_capabilities() -> None:
 
 
 def _forbid_calls() -> None:
-    """Refuse the calls of _NUMBERS; where their numbers are not known, none."""
+    """Refuse the calls of _NUMBERS, or none if the system's numbers are not known."""
     if os.uname().machine not in _NUMBERS:
         return
     kind, calls = _NUMBERS[os.uname().machine]
@@ -244,14 +245,14 @@ def _forbid_calls() -> None:
 
 
 def _landlock_version() -> int:
-    """0 where there is none."""
+    """0 if there is none."""
     if sys.platform != "linux":
         return 0
     return max(0, int(_library().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
 
 
 def _restrict(reads: Iterable[str], lists: Iterable[str], writes: Iterable[str]) -> None:
-    """Let this process, and all that it starts, read, list and write below these places alone, and signal nobody."""
+    """Let this process and its children read, list and write only below these places, and signal nobody."""
     version, library = _landlock_version(), _library()
     if version < 1:
         return

@@ -1,13 +1,13 @@
-"""What is asked of a confined process: the machine code of a CUDA source, or the launches of a Triton file.
+"""The requests to a confined process: the machine code of a CUDA source, or the launches of a Triton file.
 
-The answer is JSON, whose reader believes none of it:
+The answer is JSON, which its reader does not trust:
 
     {"cubins": [BASE64, ...], "launches": [[LAUNCH, ...], ...], "scratch": [[SCRATCH, ...], ...]}
-    {"refused": "a sentence"}, or {"memory": true} where the memory did not suffice
+    {"refused": "a sentence"}, or {"memory": true} if the memory did not suffice
 
 Launches and scratch memory are listed for each draw. A LAUNCH has `cubin` (a number), `kernel`, `grid`, `block`,
-`cluster`, `shared_bytes` and `args`; each of these is {"input": N, "offset": BYTES}, {"scratch": N, "offset": BYTES} or
-{"type": "int32", "bits": HEX}. SCRATCH has `bytes`, and `zeros` where the host filled it with zeros.
+`cluster`, `shared_bytes` and `args`. Each argument is {"input": N, "offset": BYTES}, {"scratch": N, "offset": BYTES} or
+{"type": "int32", "bits": HEX}. A SCRATCH has `bytes`, and `zeros` if the host filled it with zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.base.shown import shown_in_a_line
 
 MOST_LETTERS = 2000
-"""Of a sentence that an answer may have."""
+"""The most characters of a sentence in an answer."""
 
 
 def answer(request: bytes) -> bytes:
@@ -39,7 +39,7 @@ def answer(request: bytes) -> bytes:
 
 
 def _text(error: BaseException) -> str:
-    """What an exception says, which is code of whoever wrote it."""
+    """The message of an exception, whose class may be code of the candidate."""
     try:
         return shown_in_a_line(str(error))[:MOST_LETTERS]
     except BaseException:

@@ -25,14 +25,14 @@ RIGHT, WRONG, CHEATS, FAULTY, REFUSED, LIMIT = "right", "wrong", "cheats", "faul
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 _MOST_LETTERS = 2000
 _SCRATCH, _NOISE, _TIMED = 1, 2, 3
-"""Tell the random bits of scratch memory, and of what nobody has written, from those of arguments."""
+"""Distinguish the random bits of scratch memory, and of unwritten memory, from those of arguments."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is judged: a `kernel` and a problem (`against`), by their paths, on each architecture.
+    """A request: a `kernel` and a problem (`against`), by their paths, on each architecture.
 
-    `draws` inputs are compared, and one more that is timed, too; all of them come from `seed`.
+    `draws` inputs are compared, and one more, which is also timed. All of them come from `seed`.
     """
 
     kernel: str
@@ -45,7 +45,7 @@ class Task:
     options: tuple[str, ...]
 
     def judgement(self, verdict: str = RIGHT, reason: str = "") -> dict[str, Any]:
-        """As JSON has it, with nothing found yet."""
+        """The judgement in its JSON form, with nothing found yet."""
         return {
             "kernel": self.kernel, "against": self.against, "verdict": verdict, "reason": reason, "seed": self.seed,
             "draws": self.draws, "values": [], "findings": [], "cheats": [], "times": [],
@@ -81,7 +81,7 @@ class _Judging:
         self.lacks: tuple[str, ...] = ()
 
     def judge(self) -> None:
-        """Judge on each architecture, up to the first draw that is not right."""
+        """Judge on each architecture, up to the first draw whose verdict is not `right`."""
         task, known = self.task, list[list[JudgedDraw]]()
         for arch in task.archs:
             given = [partial(self.problem.arguments, task.seed, number) for number in range(task.draws + 1)]
@@ -92,7 +92,7 @@ class _Judging:
                 (launch.code, launch.kernel): launch for draw in candidate for launch in draw.launches
             }.values():
                 self._look_at_code(code, arch)
-            # The same machine code is the same kernel, and has been looked at; the draw that is timed is, on each chip.
+            # Equal machine code has been judged already. Only the timed draw runs again, for each chip.
             first = task.draws if candidate in known else 0
             known.append(candidate)
             for number in range(first, task.draws + 1):
@@ -119,7 +119,7 @@ class _Judging:
             self.found["cheats"].append(told)
 
     def _check(self, candidate: JudgedDraw, number: int, arch: Architecture) -> None:
-        """Execute the launches of a draw on fresh memory with all tools looking on, and compare all arguments."""
+        """Execute the launches of a draw on fresh memory with all tools, and compare all arguments."""
         draw, scratch = self._memory(candidate, number)
         for launch in candidate.launches:
             report = check_launch(launch.config(bound(launch, draw.given, scratch), arch, self.task.budget))
@@ -140,7 +140,9 @@ class _Judging:
                 self.found["values"].append({"argument": at, "draw": number, "chip": arch.chip, **told})
 
     def _time(self, candidate: JudgedDraw, arch: Architecture) -> dict[str, Any]:
-        """Times of the last draw, each launch on memory that the ones before it left; its values count, too."""
+        """The times of the last draw. Each launch runs on the memory that the launches before it left; its values
+        count, too.
+        """
         draw, scratch = self._memory(candidate, self.task.draws)
         noise, timed = (
             int(chance(self.task.seed, self.task.draws, what).integers(1 << 62)) for what in (_NOISE, _TIMED)

@@ -1,8 +1,8 @@
-"""What is judged: launches of machine code, for each draw of a problem's inputs.
+"""The launches of a candidate's machine code, for each draw of a problem's inputs.
 
-A .cu or .cubin is one launch. A line `// launch: grid=16 block=256 dynamic_shared_bytes=1024` in front says which, else
-the problem does. A Triton file defines `launch(...)`. Compilers and Triton files run in a confined process (see `box`);
-whatever comes out of it is checked here before it is used.
+A .cu or .cubin is one launch. A first line `// launch: grid=16 block=256 dynamic_shared_bytes=1024` describes it;
+otherwise the problem does. A Triton file defines `launch(...)`. Compilers and Triton files run in a confined process
+(see `box`), whose output is checked here before it is used.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _MOST_DIGITS = 12
 _MOST_LAUNCHES = 64
 _MOST_CUBINS = 256
 _MOST_BYTES = 1 << 34
-"""Of scratch memory."""
+"""The most bytes of scratch memory."""
 _SCALARS = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
 )  # fmt: skip
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp")
-"""Files beside a source that it may include."""
+"""The most files beside a source that it may include."""
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory of the host code's own: zeros, or bits of chance."""
+    """Memory of the host code's own: zeros, or random bits."""
 
     size: int
     zeros: bool
@@ -63,7 +63,7 @@ class InBuffer:
 
 @dataclass(frozen=True)
 class JudgedLaunch:
-    """`args`: InBuffer, or numbers that say their type. None: the problem's own."""
+    """`args`: InBuffer, or numbers with a type. None: the problem's own arguments."""
 
     cubin: Cubin = field(compare=False)
     code: bytes
@@ -76,7 +76,7 @@ class JudgedLaunch:
     zero_shared: bool = False
 
     def config(self, args: Sequence[Any], arch: Architecture, budget: int, noise: int | None = None) -> LaunchConfig:
-        """The launch with these arguments, of `budget` warp instructions per CTA at most."""
+        """The launch with these arguments, with at most `budget` warp instructions per CTA."""
         return LaunchConfig(
             self.cubin, self.kernel, self.grid, self.block, self.cluster, self.dynamic_shared_bytes, args, arch,
             budget=budget, zero_shared=self.zero_shared, noise=noise,
@@ -85,7 +85,7 @@ class JudgedLaunch:
 
 @dataclass(frozen=True)
 class JudgedDraw:
-    """What a candidate launches on the inputs of one draw."""
+    """A candidate's launches on the inputs of one draw."""
 
     launches: tuple[JudgedLaunch, ...]
     scratch: tuple[Scratch, ...] = ()
@@ -94,20 +94,20 @@ class JudgedDraw:
 Found = tuple[list[JudgedDraw], tuple[str, ...]]
 """The launches for each draw, and what the system lacks to confine a candidate."""
 Signature = list[Any]
-"""The arguments of a draw as a candidate's host code sees them: Buffers and numbers."""
+"""The arguments of a draw in the form for a candidate's host code: Buffers and numbers."""
 
 
 def launches_of(
     kernel: str, arch: Architecture, told: Mapping[str, Any], options: Sequence[str],
     draws: Sequence[Callable[[], list[Any]]], memory_bytes: int,
 ) -> Found:  # fmt: skip
-    """The launches of a file, for each draw. Raises GpuemuError and RefusedError for what cannot be had, LimitError.
+    """The launches of a file, for each draw. Raises GpuemuError, RefusedError and LimitError if it has none.
 
     `draws`: functions that return the arguments of a draw.
     """
     if Path(kernel).is_symlink() or not Path(kernel).is_file():
-        found_there = "a symbolic link" if Path(kernel).is_symlink() else "no such file"
-        raise GpuemuError.one(kernel, None, "", found_there, "expected a regular file, not a link")
+        found_there = "this is a symbolic link" if Path(kernel).is_symlink() else "no such file"
+        raise GpuemuError.one(kernel, None, "", found_there, "Give a regular file")
     if kernel.endswith(".py"):
         signatures = [_without_contents(given()) for given in draws]
         found, lacks = box.ask("launches", (kernel, arch, signatures), kernel, memory_bytes)
@@ -138,7 +138,7 @@ def _compiled(
 
 
 def _written(kernel: str) -> dict[str, Any]:
-    """What the source says of its launch, in its first lines."""
+    """The launch that the first lines of the source describe."""
     match = _LAUNCH.search(read_whole(kernel)[:4096].decode("utf-8", "replace"))
     found: dict[str, Any] = {}
     for word in match[1].split() if match else ():
@@ -167,11 +167,11 @@ def _without_contents(given: Sequence[Any]) -> Signature:
 
 
 class _NoLaunchError(Exception):
-    """What a process handed over describes no launch."""
+    """The answer of a process describes no launch."""
 
 
 def _checked(found: Mapping[str, Any], file: str, signatures: Sequence[Signature]) -> list[JudgedDraw]:
-    """The answer of a process that nobody trusts. Raises GpuemuError and RefusedError unless it describes launches."""
+    """Check the answer of an untrusted process. Raises GpuemuError and RefusedError unless it describes launches."""
     try:
         cubins = [(read_cubin(content, Path(file).name), content) for content in _cubins(found, file, _MOST_CUBINS)]
         launches, scratch = _listed(found["launches"]), _listed(found["scratch"])
@@ -232,7 +232,7 @@ def _sizes(told: Any) -> tuple[int, int, int]:
 
 
 def _whole(told: Any, most: int) -> int:
-    """A whole number from 0 to `most`."""
+    """An integer from 0 to `most`."""
     if type(told) is not int or not 0 <= told <= most:
         raise _NoLaunchError
     return told
@@ -249,7 +249,7 @@ def _cubins(found: Mapping[str, Any], file: str, most: int) -> list[bytes]:
 
 
 def memory_of(draw: JudgedDraw, chance: np.random.Generator) -> list[NDArray[np.uint8]]:
-    """The scratch memory of a draw, as it is before the first launch."""
+    """The scratch memory of a draw in its state before the first launch."""
     return [
         np.zeros(one.size, np.uint8) if one.zeros else chance.integers(0, 256, one.size, dtype=np.uint8)
         for one in draw.scratch
@@ -257,7 +257,7 @@ def memory_of(draw: JudgedDraw, chance: np.random.Generator) -> list[NDArray[np.
 
 
 def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: Sequence[NDArray[np.uint8]]) -> list[Any]:
-    """The arguments of a launch, the problem's arrays and the scratch memory in them."""
+    """The arguments of a launch, with the problem's arrays and the scratch memory in them."""
     if launch.args is None:
         return [one.T if isinstance(one, np.ndarray) and not one.flags.c_contiguous else one for one in given]
     found: list[Any] = []
@@ -271,5 +271,5 @@ def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: Sequence[NDArray[
 
 
 def bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of an array in the order that they have in memory; what is written there is in the array."""
+    """A view of an array's bytes in the order of memory; writing to it writes to the array."""
     return np.asarray(array).ravel(order="K").view(np.uint8)

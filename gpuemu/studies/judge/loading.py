@@ -1,4 +1,4 @@
-"""Machine code that a chip does not load, or that does not say what it needs."""
+"""Machine code that a chip does not load, or that does not declare what it needs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CHANGES_REGISTERS = "USETMAXREG"
 
 
 def not_loaded(function: DecodedFunction, arch: Architecture) -> str:
-    """Why the chips of an architecture do not load a kernel, in words for a message; "" if they do.
+    """Why the chips of an architecture do not load a kernel, as words for a message; "" if they do.
 
-    A cubin is for the compute capabilities of its major number from its minor number on, one with an "a" for its own
-    alone. Its count of registers is at least that of the highest register that it names.
+    A cubin is for the compute capabilities of its major number, from its minor number on; one with an "a" only for its
+    own. It declares at least as many registers as its highest register needs.
     """
     given, own = _ARCH.fullmatch(function.arch), _ARCH.fullmatch(arch.code_name)
     if given is not None and own is not None:

@@ -1,11 +1,11 @@
-"""What a kernel is to do: a Python file of whoever judges, with inputs to draw and a reference.
+"""The task of a kernel: a Python file of the judging side, with inputs to draw and a reference.
 
 import numpy as np, gpuemu
 
-grid, block = 32, 128                  # of a .cu or .cubin that does not say its own
-def inputs(rng):                       # in the kernel's order; what has no values yet is its output
+grid, block = 32, 128                  # for a .cu or .cubin that does not set its own
+def inputs(rng):                       # in the kernel's order; memory without values is its output
     return [rng.standard_normal(4096, dtype=np.float32), gpuemu.empty(4096, np.float32), np.int32(4096)]
-def reference(x, out, n):              # writes what the kernel is to write
+def reference(x, out, n):              # writes the expected output
     out[:] = 2 * x
 """
 
@@ -34,7 +34,7 @@ class ProblemError(GpuemuError):
 
 @dataclass(frozen=True)
 class Draw:
-    """The arguments of a draw, which launches change; what they were; and what they are to be afterwards."""
+    """The arguments of a draw, which launches change; their values before; and their expected values afterwards."""
 
     given: list[Value]
     before: list[Value]
@@ -43,7 +43,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """`launch` has those of kernel, grid, block and dynamic_shared_bytes that the file says."""
+    """`launch` has those of kernel, grid, block and dynamic_shared_bytes that the file sets."""
 
     file: str
     inputs: Callable[[np.random.Generator], Sequence[Value]]
@@ -53,9 +53,9 @@ class JudgedProblem:
     launch: Mapping[str, Any]
 
     def arguments(self, seed: int, number: int) -> list[Value]:
-        """The arguments of a draw, the same whenever they are asked for. Raises GpuemuError.
+        """The arguments of a draw, equal in every call. Raises GpuemuError.
 
-        What has no values yet has bits of chance in it, others in each draw.
+        Memory without values has random bits, other ones in each draw.
         """
         rng = chance(seed, number)
         with self._its_own("inputs"):
@@ -67,7 +67,7 @@ class JudgedProblem:
         return [np.ascontiguousarray(one) if _is_scattered(one) else one for one in given]
 
     def draw(self, seed: int, number: int) -> Draw:
-        """A draw with what the reference makes of it. Raises GpuemuError."""
+        """A draw with the results of the reference. Raises GpuemuError."""
         given = self.arguments(seed, number)
         before, expected = copy.deepcopy(given), copy.deepcopy(given)
         with self._its_own("reference"):
@@ -76,7 +76,7 @@ class JudgedProblem:
 
     @contextmanager
     def _its_own(self, function: str) -> Iterator[None]:
-        """What goes wrong within is the problem's."""
+        """Turn an exception within into an error of the problem."""
         try:
             yield
         except MemoryError:
@@ -87,12 +87,12 @@ class JudgedProblem:
 
 
 def chance(*seeds: int) -> np.random.Generator:
-    """Random numbers that nobody can know who does not know all the seeds."""
+    """Random numbers that depend on all the seeds, so that nobody knows them without all of them."""
     return np.random.default_rng(seeds)
 
 
 def _is_scattered(value: Value) -> bool:
-    """Whether an array has gaps, or its axes in an order that is neither C's nor Fortran's."""
+    """Whether an array has gaps, or axes in an order that is neither C's nor Fortran's."""
     return isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous)
 
 
@@ -102,7 +102,7 @@ def _names(file: str, changed: int) -> dict[str, Any]:
 
 
 def read_problem(file: str) -> JudgedProblem:
-    """Read the file. Raises GpuemuError for one that lacks inputs or the reference."""
+    """Read the file. Raises GpuemuError if it lacks inputs or the reference."""
     if not Path(file).is_file():
         raise GpuemuError.one(file, None, "", "no such file", "Give a Python file with inputs(rng) and reference(...)")
     try:

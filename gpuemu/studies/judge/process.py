@@ -1,4 +1,4 @@
-"""A process that is ended at its limits, with all that it has started."""
+"""A process with limits; when it reaches one, it and everything that it has started are ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpuemu.studies.judge.judging import Task
 from gpuemu.studies.judge.worker import LENGTH
 
 _LOOK_S = 0.05
-"""How often its time and memory are looked at."""
+"""The seconds between looks at its time and memory."""
 _MOST_PROCESSES = 512
 _numbers = count()
 
@@ -49,7 +49,7 @@ class WorkerProcess:
         threading.Thread(target=_read, args=(self._process.stdout, self._answers), daemon=True).start()
 
     def ask(self, task: Task, seconds: float) -> dict[str, Any]:
-        """The answer to a task. Raises LimitError where it takes more than it may; the process has ended then."""
+        """The answer to a task. Raises LimitError if the task exceeds a limit; the process has then ended."""
         ends = time.monotonic() + seconds
         message = pickle.dumps((_folder(), task))
         assert self._process.stdin is not None
@@ -67,7 +67,7 @@ class WorkerProcess:
             if content:
                 with suppress(ValueError):
                     return dict(json.loads(content))
-                self.end()  # cut short, as where the system has no memory left
+                self.end()  # cut short, for example because the system has no memory left
                 raise LimitError("its process ended")
             if time.monotonic() > ends:
                 self.end()
@@ -84,7 +84,7 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End the process and what it has started, and remove its files."""
+        """End the process and everything that it has started, and remove its files."""
         started = _tree(self._process.pid) if self.is_alive else []
         self._process.kill()
         for one in started[1:]:
@@ -105,14 +105,14 @@ def _folder() -> str:
 
 
 def _read(answers: BinaryIO, found: queue.SimpleQueue[bytes | None]) -> None:
-    """Hand on each answer, and None at the end."""
+    """Pass on each answer, and None at the end."""
     while len(head := answers.read(LENGTH.size)) == LENGTH.size:
         found.put(answers.read(*LENGTH.unpack(head)))
     found.put(None)
 
 
 def _tree(process: int) -> list[int]:
-    """A process and all that it has started and that is left, by their numbers; where /proc does not tell, itself."""
+    """A process and everything running that it has started, by number; only itself without /proc."""
     found = [process]
     for one in found:
         with suppress(OSError):
@@ -122,7 +122,7 @@ def _tree(process: int) -> list[int]:
 
 
 def _resident_bytes(process: int) -> int:
-    """Memory of a process and of all that it has started; 0 where /proc does not tell."""
+    """The memory of a process and of everything that it has started; 0 without /proc."""
     pages = 0
     for one in _tree(process):
         with suppress(OSError, IndexError):
@@ -131,7 +131,7 @@ def _resident_bytes(process: int) -> int:
 
 
 class _ControlGroup:
-    """A cgroup (version 2) below this process's own, where one can be made; see cgroups(7)."""
+    """A cgroup (version 2) below this process's own, if one can be made; see cgroups(7)."""
 
     def __init__(self, memory_bytes: int):
         self._folder: Path | None = None
@@ -144,22 +144,22 @@ class _ControlGroup:
             folder.mkdir()
             self._folder = folder
             for name, most in (("pids.max", _MOST_PROCESSES), ("memory.max", memory_bytes)):
-                with suppress(OSError):  # where that controller is not handed down
+                with suppress(OSError):  # if that controller is not delegated
                     (folder / name).write_text(str(most))
 
     def take(self, process: int) -> None:
-        """Let a process, and what it starts from now on, belong to it."""
+        """Move a process into it, with everything that the process starts from now on."""
         if self._folder is not None:
             with suppress(OSError):
                 (self._folder / "cgroup.procs").write_text(str(process))
 
     def end(self) -> None:
-        """End all that belongs to it, and remove it."""
+        """End all its processes, and remove it."""
         if self._folder is None:
             return
         with suppress(OSError):
             (self._folder / "cgroup.kill").write_text("1")
-        for _ in range(100):  # what was killed takes a moment to leave
+        for _ in range(100):  # killed processes need a moment to leave
             with suppress(OSError):
                 self._folder.rmdir()
             if not self._folder.exists():

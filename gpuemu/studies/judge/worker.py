@@ -1,7 +1,7 @@
-"""The process that judges: `python -P -m gpuemu.studies.judge.worker MEMORY_BYTES`. No code of a candidate runs in it.
+"""The process that judges: `python -P -m gpuemu.studies.judge.worker MEMORY_BYTES`. It runs no code of a candidate.
 
-It takes pickles from the process that started it, and answers in JSON: {"judgement": ..., "lacks": [...]}, or
-{"problems": [...]} where the problem is wrong in itself. It ends when nobody listens any more.
+The process reads pickles from its parent, and answers in JSON: {"judgement": ..., "lacks": [...]}, or {"problems":
+[...]} if the problem is wrong in itself. It ends when nobody listens any more.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gpuemu.base.shown import shown_in_a_line
 from gpuemu.studies.judge.judging import LIMIT, REFUSED, Task, judge_one
 
 LENGTH = struct.Struct("!Q")
-"""Stands in front of each message."""
+"""The bytes in front of each message."""
 
 
 def main() -> None:
     """Judge one task after the other."""
-    signal.signal(signal.SIGINT, lambda *_: None)  # of a console of Windows; elsewhere it gets none
+    signal.signal(signal.SIGINT, lambda *_: None)  # Windows consoles send one; elsewhere there is none
     memory_bytes = int(sys.argv[1])
     _limit(memory_bytes)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a problem prints is no answer
+    os.dup2(2, 1)  # The output of a problem is no answer.
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(os.fdopen(os.dup(0), "rb"), tasks), daemon=True).start()
     while True:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _listen(requests: BinaryIO, tasks: queue.SimpleQueue[bytes]) -> None:
-    """Hand on what is asked; end the process, whatever it does, when whoever asks is gone."""
+    """Pass on requests. End the process, whatever it does, when the requester is gone."""
     while len(head := requests.read(LENGTH.size)) == LENGTH.size:
         tasks.put(requests.read(*LENGTH.unpack(head)))
     os._exit(0)
@@ -71,7 +71,7 @@ def _answer(task: Task, memory_bytes: int) -> dict[str, Any]:
 
 
 def _own_fault(error: BaseException) -> str:
-    """A fault of gpuemu's that one candidate brought up is that candidate's verdict, and says where to look."""
+    """The verdict for a candidate that reveals a fault of gpuemu; it says where to look."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(at.filename).name}:{at.lineno}"
     return shown_in_a_line(f"gpuemu failed with {type(error).__name__} in {place}: {error}; please report it")

@@ -1,5 +1,5 @@
-"""Layouts of a shared-memory tile, and the search for the ones that cost the fewest wavefronts.
+"""Layouts of a shared-memory tile, and the search for those with the fewest wavefronts.
 
-`tile.py` says what is laid out, `accesses.py` what warps do to it, `layouts.py` where its elements may go,
-`search.py` tries every one of them, and `code.py` writes a layout down for people and compilers.
+`tile.py` describes tiles, `accesses.py` the accesses of warps to them, and `layouts.py` the places of their elements.
+`search.py` tries all layouts, and `code.py` writes a layout as code.
 """

@@ -1,28 +1,30 @@
-"""What warps do to a tile: each access as the warp instructions that cover the tile once.
+"""The accesses of warps to a tile: each is the list of warp instructions that cover the tile once.
 
-An access is a text such as `copy-in:128`, `ldmatrix.x4.trans` or `4*column`; a leading `4*` weighs it. Below, E is
-the elements in one lane's vector of BITS bits; where BITS is left out, the value in brackets stands.
+An access is a text such as `copy-in:128`, `ldmatrix.x4.trans` or `4*column`; a leading `4*` weighs it. Below, E is the
+number of elements in one lane's vector of BITS bits. The default of BITS is in parentheses.
 
-    copy-in[:BITS]       STS.BITS (128): vectors in row-major order, thread t takes vector t
-    copy-out[:BITS]      LDS.BITS (128): the same, read
-    column[:BITS]        LDS.BITS (one element): thread t reads row t mod R of the t div R'th column of vectors, R rows
-    column-store[:BITS]  STS.BITS (one element): the same, written
-    store[:BITS]         STS.BITS (two elements): what mma leaves in registers, in blocks of 8 rows by 4 vectors;
-                         lane l writes vector l mod 4 of row l div 4
-    fragment[:BITS]      LDS.BITS (two elements): the same, read
-    ldmatrix.xN[.trans]  LDSM.N of blocks of 8 x 16 bytes (x1), 16 x 16 bytes (x2) or 16 x 32 bytes (x4): lane l gives
-                         row l mod 16 and the l div 16'th 16 bytes. Transposing costs nothing, and wavefronts do
-                         not depend on the order of the matrices, for each is a phase of its own
-    stmatrix.xN[.trans]  STSM.N of the same blocks (sm_90)
+  copy-in[:BITS]       STS.BITS (128): vectors in row-major order; thread t writes vector t
+  copy-out[:BITS]      LDS.BITS (128): the same vectors, read
+  column[:BITS]        LDS.BITS (one element): thread t reads row t mod R of column t div R of vectors; R is the number
+                       of rows
+  column-store[:BITS]  STS.BITS (one element): the same vectors, written
+  store[:BITS]         STS.BITS (two elements): the result registers of an mma, in blocks of 8 rows by 4 vectors; lane l
+                       writes vector l mod 4 of row l div 4
+  fragment[:BITS]      LDS.BITS (two elements): the same vectors, read
+  ldmatrix.xN[.trans]  LDSM.N of blocks of 8 x 16 bytes (x1), 16 x 16 bytes (x2) or 16 x 32 bytes (x4): lane l gives the
+                       address of 16 bytes, number l div 16 of row l mod 16. Transposing costs nothing. Wavefronts do
+                       not depend on the order of the matrices, because each has its own phase
+  stmatrix.xN[.trans]  STSM.N of the same blocks (sm_90)
 
-Any other is written out: the instruction, then what its lanes address, in expressions (`gpuemu.base.expressions`):
+Any other access is written out: the instruction, then the addresses of its lanes, in expressions
+(`gpuemu.base.expressions`):
 
     LDS.32: row = lane; column = step; steps = 32; active = lane < 16
 
 with `lane`, `step` (the warp instruction, 0 to steps - 1), `thread` (32 x step + lane), `rows` and `columns`.
 
-Copies, columns, and written-out accesses that use `thread` alone are work that any thread may do, so virtual threads
-can hand it to another; in the rest each lane's part is fixed by the registers of a matrix instruction.
+Copies, columns, and written-out accesses that use only `thread` are work that any thread may do, so virtual threads can
+move it to another thread. In the other accesses, the registers of a matrix instruction fix each lane's part.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ _NAMED = {
 class TileAccess:
     """`times` passes over the tile with one instruction.
 
-    `first`: the element at which each lane's vector starts, as a number in the tile, int [instructions, 32];
-    `active`: bool, the same shape. `any_thread`: threads may change places, see the module.
+    `first`: the element at which each lane's vector starts, as an index into the tile, int [instructions, 32].
+    `active`: bool of the same shape. `any_thread`: whether threads may change places, see the module.
     """
 
     text: str
@@ -74,11 +76,11 @@ class TileAccess:
 
     @property
     def instructions(self) -> int:
-        """Warp instructions of one pass."""
+        """The number of warp instructions of one pass."""
         return len(self.first)
 
     def vector_elements(self, geometry: BankGeometry, tile: Tile) -> int:
-        """Elements behind one lane's address."""
+        """The number of elements at one lane's address."""
         return geometry.access_bytes(self.kind, self.width) // tile.element_bytes
 
 

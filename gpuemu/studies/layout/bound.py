@@ -1,13 +1,13 @@
-"""The fewest wavefronts that an access could cost, wherever the elements of the tile were put.
+"""A lower bound on the wavefronts of an access, for any layout of the tile.
 
-A wavefront moves at most one line, a word from every bank, and groups or phases never share one. So a group costs at
-least as many wavefronts as lines hold the bytes it asks for.
+A wavefront moves at most one line, that is a word from every bank, and groups or phases never share one. A group needs
+therefore at least as many wavefronts as lines hold the bytes that it accesses.
 
-Vectors of several words bind more. If some access takes the whole tile in vectors of g words (a granule each), every
-layout must keep a granule in one piece and at a multiple of g words. A word that comes k-th in its granule then lies in
-a bank k modulo g, of which there are banks / g. So a group costs at least as many wavefronts as it asks for
-different granules' k-th words, divided by banks / g, for that k where this is most. A column of halves out of a tile
-that is filled 16 bytes at a time cannot cost less than 4 wavefronts for this reason.
+Vectors of several words constrain layouts further. If some access covers the whole tile in vectors of g words, called
+granules, every layout must keep each granule contiguous, at a multiple of g words. Word k of a granule then lies in a
+bank that is k modulo g; there are banks / g such banks. For each k, a group needs at least as many wavefronts as it
+accesses words k of different granules, divided by banks / g. A column of halves, from a tile that is filled 16 bytes at
+a time, therefore needs at least 4 wavefronts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from gpuemu.studies.layout.tile import Tile
 
 
 class Granules(NamedTuple):
-    """Pieces that every layout keeps whole: their bytes, and for each element its piece and its bytes into it."""
+    """Pieces that every layout keeps whole: their bytes, and for each element its piece and its offset in it, in
+    bytes.
+    """
 
     bytes: int
     piece: IntArray
@@ -31,7 +33,7 @@ class Granules(NamedTuple):
 
 
 def granules(geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess]) -> Granules:
-    """The largest vectors with which some access takes the whole tile; single elements if none does."""
+    """The largest vectors with which some access covers the whole tile; single elements if none does."""
     elements = np.arange(tile.elements)
     best = Granules(tile.element_bytes, elements, np.zeros_like(elements))
     for access in accesses:
@@ -52,7 +54,7 @@ def granules(geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess])
 def fewest_wavefronts(
     geometry: BankGeometry, tile: Tile, whole: Granules, access: TileAccess, first: IntArray, active: BoolArray
 ) -> int:
-    """A lower bound for all instructions of `access` together; `first` and `active`, [n, 32], say who takes what."""
+    """A lower bound for all instructions of `access`. `first` and `active`, [n, 32], are the lanes' elements."""
     lane_group = geometry.group_of_lane(access.kind, access.width)
     used = active & (lane_group >= 0)
     merged = merges(geometry, access.kind, access.width, first, used)
@@ -72,7 +74,7 @@ def fewest_wavefronts(
 
 
 def _asked(geometry: BankGeometry, access: TileAccess, group: IntArray, what: IntArray, used: BoolArray) -> IntArray:
-    """The group of each lane of `used`; lanes of one group that share what they ask for count once."""
+    """The group of each lane of `used`. Lanes of a group that want the same data count once."""
     groups, asked = group[used], what[used]
     if geometry.shares_words(access.kind):
         groups, asked = np.unique(np.stack([groups, asked]), axis=1)

@@ -1,7 +1,7 @@
-"""Tiles as TMA puts them into shared memory, and what reads them there.
+"""Tiles as TMA writes them to shared memory, and the instructions that read them there.
 
-A box of a tensor map has lines of up to as many bytes as its swizzle is wide; a wider tile takes several boxes, one
-behind the other. Without a swizzle, wgmma wants core matrices, 8 rows of 16 bytes side by side: boxes of 16 bytes.
+A box of a tensor map has lines of at most as many bytes as its swizzle is wide. A wider tile needs several boxes, one
+after the other. Without a swizzle, wgmma needs core matrices, 8 adjacent rows of 16 bytes: boxes of 16 bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuemu.studies.layout.layouts import Index, Layout
 from gpuemu.studies.layout.tile import Tile
 
 DEPTH_BYTES = 32
-"""Of K, that a wgmma takes, whatever the type."""
+"""The bytes of K that a wgmma reads, for any type."""
 LINES = {"A": 64, "B": 256}
 """The most rows of an operand."""
 _LDMATRIX_ROWS = 16
@@ -61,7 +61,7 @@ class Boxes(Layout):
 
 
 class Reader(NamedTuple):
-    """Something that reads or writes the tile: `wavefronts` of it, the `fewest`, and the descriptor's offsets."""
+    """A reader or writer of the tile: its `wavefronts`, their minimum `fewest`, and the descriptor's offsets."""
 
     what: str
     wavefronts: int
@@ -71,7 +71,7 @@ class Reader(NamedTuple):
 
 
 def readers(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[Reader]:
-    """Who reads a tile from there: wgmma along its rows and across them, as A and as B, and ldmatrix."""
+    """The readers of a tile: wgmma along its rows and across them, as A and as B, and ldmatrix."""
     found = []
     wide, size = geometry.banks * geometry.bank_width_bytes, tile.element_bytes
     deep = DEPTH_BYTES // size
@@ -109,12 +109,12 @@ def readers(tile: Tile, layout: Boxes, geometry: BankGeometry) -> list[Reader]:
 def operand(
     layout: Boxes, leading: int, stride: int, lines: int, deep: int, size: int, across: bool = False
 ) -> IntArray:
-    """Byte addresses of an operand's elements [lines, deep] as wgmma finds them, of a tile that begins at 0."""
+    """The byte addresses at which wgmma reads an operand's elements [lines, deep], for a tile that begins at 0."""
     return np.asarray(swizzled(places(leading, stride, layout.width, lines, deep, size, across), layout.width))
 
 
 def _core_wavefronts(at: IntArray, size: int, geometry: BankGeometry) -> int:
-    """Wavefronts of all core matrices of an operand: each is 8 rows of 16 bytes, as a matrix of ldmatrix."""
+    """The wavefronts of all core matrices of an operand. Each is 8 rows of 16 bytes, as a matrix of ldmatrix."""
     rows = at[:, :: UNIT // size]
     cores = rows.reshape(-1, CORE_ROWS, rows.shape[1]).swapaxes(1, 2).reshape(-1, CORE_ROWS)
     lanes = np.zeros((len(cores), LANES), np.int64)
@@ -124,7 +124,7 @@ def _core_wavefronts(at: IntArray, size: int, geometry: BankGeometry) -> int:
 
 
 def descriptor_text(layout: Boxes) -> str:
-    """The swizzle as a descriptor of wgmma has it."""
+    """The swizzle in the encoding of a wgmma descriptor."""
     return f"swizzle {SWIZZLES.index(layout.width)}"
 
 

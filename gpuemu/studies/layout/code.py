@@ -1,4 +1,4 @@
-"""A layout as people write it down: C++, CuTe, and the order S,B,M in which some write a swizzle's numbers."""
+"""A layout as code: C++, CuTe, and the order S,B,M in which some libraries write the numbers of a swizzle."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpuemu.studies.layout.tile import Tile
 
 
 class Code(NamedTuple):
-    """A layout in writing; "" where a form cannot say it.
+    """A layout as code; "" for a form that cannot express it.
 
-    `function`: C++ that takes (row, column), or for virtual threads the thread, and returns the element's place, or
-    the thread to work as. `bytes_function`: the same with the place in bytes. `cute_swizzle` and `cute_layout`: CuTe,
-    in elements; `cute_swizzle_bytes` for addresses in bytes. `sbm` and `sbm_bytes`: the three numbers
-    of i ^ ((i >> S) & (((1 << B) - 1) << M)), for code that takes them in that order.
+    `function`: C++ that maps (row, column) to the element's place, or for virtual threads the thread to the thread that
+    it works as. `bytes_function`: C++ for the place in bytes. `cute_swizzle` and `cute_layout`: CuTe, in elements;
+    `cute_swizzle_bytes`: for addresses in bytes. `sbm` and `sbm_bytes`: the numbers of i ^ ((i >> S) & (((1 << B) - 1)
+    << M)), for code that takes them in that order.
     """
 
     function: str
@@ -27,7 +27,7 @@ class Code(NamedTuple):
 
 
 def code(layout: Layout, tile: Tile) -> Code:
-    """The layout of the tile in every form that can say it."""
+    """The layout of the tile in every form that can express it."""
     if isinstance(layout, VirtualThreads):
         place = layout.index(tile).thread.replace("//", "/")
         function = f"__device__ int works_as(int t) {{\n    return {place};\n}}\n"
@@ -59,7 +59,7 @@ def _function(name: str, index: Index) -> str:
 
 
 def _padded(layout: Padding, tile: Tile) -> str:
-    """CuTe's layout with padding, whose shape splits where the padding comes."""
+    """CuTe's layout with padding, whose shape is split where the padding comes."""
     rows, columns, every, extra = tile.rows, tile.columns, layout.every, layout.elements
     if every == columns:
         return f"Layout<Shape<_{rows},_{columns}>, Stride<_{columns + extra},_1>>"

@@ -1,13 +1,14 @@
-"""The banks of a fragment: where the word that each lane holds lies in the tile it is loaded from.
+"""The banks of a fragment: where each lane's word lies in the tile from which it is loaded.
 
-A of HMMA.16816.F32 from rows of 40 halves, its first two registers, a row for the four lanes of a row of the matrix:
+For A of HMMA.16816.F32, from rows of 40 halves, the first two registers. A line of this table has the four lanes of a
+row of the matrix:
 
     lanes       register 0    register 1
     0 to 3     0  1  2  3     0  1  2  3
     4 to 7    20 21 22 23    20 21 22 23
 
-B lies in its tile transposed, as mma's col wants it: a row of the tile is a column of the matrix, so that a register's
-elements are neighbours.
+B is transposed in its tile, as the `col` of mma requires: a row of the tile is a column of the matrix, so that a
+register's elements are neighbors.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ from gpuemu.studies.layout.layouts import Layout
 from gpuemu.studies.layout.tile import Tile
 
 ROWS = 64
-"""Rows of the tile, of which a fragment takes the first."""
+"""The rows of the tile, of which a fragment uses the first."""
 _ELEMENT = {8: "u8", 16: "f16", 32: "f32"}
 _WORD_BITS = 32
-_BESIDE = 4  # registers beside one another
+_BESIDE = 4  # registers side by side
 
 
 @dataclass(frozen=True)
 class FragmentBanks:
-    """A matrix in its tile: `banks` [registers, 32] of each lane's word; `wavefronts` of the loads, `how` made."""
+    """A matrix in its tile: `banks` [registers, 32] of each lane's word; `wavefronts` of the loads; `how`: the
+    loads.
+    """
 
     title: str
     banks: IntArray
@@ -48,7 +51,7 @@ class FragmentBanks:
 def fragment_banks(
     instruction: str, pitch: int, layout: Callable[[Tile], Layout], geometry: BankGeometry
 ) -> list[FragmentBanks]:
-    """The banks of each matrix of an instruction, from a tile of rows of `pitch` elements in a layout.
+    """The banks of each matrix of an instruction, for a tile with rows of `pitch` elements in a layout.
 
     Raises GpuemuError.
     """
@@ -93,7 +96,7 @@ def _of_registers(
 def _of_matrices(
     instruction: str, number: int, pitch: int, layout: Callable[[Tile], Layout], geometry: BankGeometry
 ) -> FragmentBanks:
-    """LDSM.xN of 8x8, 16x8 or 16x16 elements, and the words that lanes get where it is not transposed."""
+    """LDSM.xN of 8x8, 16x8 or 16x16 elements, and the words that lanes get if it is not transposed."""
     part = matrix_fragment()
     matrix = np.arange(number)[:, None]
     row, column = part.row[0, :, 0] + MATRIX_ROWS * (matrix % 2), part.column[0, :, 0] + MATRIX_ROWS * (matrix // 2)
@@ -108,7 +111,7 @@ def _of_matrices(
 
 
 def table(found: FragmentBanks, name: str) -> list[str]:
-    """Banks as text, four lanes a line; `name` is what a block of 32 words is called."""
+    """The banks as text, four lanes per line; `name` is the name of a block of 32 words."""
     lines = [found.title]
     for first in range(0, len(found.banks), _BESIDE):
         blocks = found.banks[first : first + _BESIDE]

@@ -1,19 +1,20 @@
-"""Where the elements of a tile may go: plain rows, paddings, XOR swizzles; and virtual threads, who takes which.
+"""The layouts of a tile: plain rows, paddings, XOR swizzles; and virtual threads, which reassign work to threads.
 
 A layout maps element i = row x columns + column of a tile to its place in shared memory, counted in elements.
 
-* `Padding(p, every)`: p unused elements after every `every` of them; a row, or as `BlockPadding` several or a part.
-* `Swizzle(b, m, s)`, CuTe's Swizzle<B, M, S>: i ^ ((i >> s) & mask), the mask being b bits from bit m on. With a
-  negative s the bits from m on are read and those -s higher are changed. CuTe asks for |s| >= b;
-  nearer bits still give each element a place of its own, so they are tried as well.
-* `ColumnSwizzle(b, m, s)`: column ^ (((row >> s) & (2^b - 1)) << m), for rows of a length that is no power of two, in
-  which the bits of i do not tell rows from columns. Where they do, it is one of the former.
-* `Diagonal(d, r)`: columns move on by d, around the end of their row, after every r rows: the elements of a column lie
-  on a diagonal.
+* `Padding(p, every)`: p unused elements after every `every` elements: after a row, or as `BlockPadding` after several
+  rows or a part of one.
+* `Swizzle(b, m, s)`, CuTe's Swizzle<B, M, S>: i ^ ((i >> s) & mask), where the mask is b bits from bit m on. With a
+  negative s, the bits from m on are read and the bits -s higher are changed. CuTe requires |s| >= b. Closer bits still
+  give each element its own place, so gpuemu tries them as well.
+* `ColumnSwizzle(b, m, s)`: column ^ (((row >> s) & (2^b - 1)) << m), for rows whose length is not a power of two, where
+  the bits of i do not separate rows from columns. For other rows it equals a Swizzle.
+* `Diagonal(d, r)`: columns rotate by d within their row after every r rows, so that the elements of a column lie on a
+  diagonal.
 * `VirtualThreads(n, w)`: plain rows, and thread t of w works as v(t) = (t mod (w/n)) n + t div (w/n).
 
-Every layout's index arithmetic stands here once, as text which is both C++ and an expression of
-`gpuemu.base.expressions` (where C++ has `/`, an expression has `//`), and which tests compare with `places`.
+The index arithmetic of every layout is here once, as text that is both C++ and an expression of
+`gpuemu.base.expressions` (where C++ has `/`, an expression has `//`). Tests compare it with `places`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from gpuemu.studies.layout.tile import Tile
 
 class Index(NamedTuple):
     """Index arithmetic: `i` in terms of row and column, or "" where unused; `place` in terms of row, column and i;
-    `thread` in terms of t, where threads change places, else "".
+    `thread` in terms of t if threads change places, else "".
     """
 
     i: str
@@ -41,7 +42,7 @@ class Index(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """Integer operations, each operator counting as one."""
+        """The number of integer operations: each operator counts as one."""
         return sum(isinstance(n, ast.BinOp) for text in self if text for n in ast.walk(ast.parse(text)))
 
 
@@ -53,7 +54,7 @@ class Layout(ABC):
 
     @abstractmethod
     def label(self, tile: Tile) -> str:
-        """A name in a line of a table."""
+        """The layout's name in a row of a table."""
 
     @abstractmethod
     def places(self, tile: Tile) -> IntArray:
@@ -61,20 +62,20 @@ class Layout(ABC):
 
     @abstractmethod
     def index(self, tile: Tile, unit: int = 1) -> Index:
-        """The same as code, in units of which an element has `unit` (a power of two): 1, or its bytes."""
+        """The index arithmetic as code, in units of which an element has `unit` (a power of two): 1, or its bytes."""
 
     @abstractmethod
     def preference(self) -> tuple[int, ...]:
-        """Orders layouts that cost the same: what people would rather write comes first."""
+        """The order of layouts with equal cost: those that are easier to write come first."""
 
     def allocated(self, tile: Tile) -> int:
-        """Elements of the array that holds the tile."""
+        """The number of elements in the array that holds the tile."""
         return int(self.places(tile).max()) + 1
 
 
 @dataclass(frozen=True)
 class Plain(Layout):
-    """Rows one after another."""
+    """One row after the other."""
 
     def label(self, tile: Tile) -> str:
         return "plain rows"
@@ -91,7 +92,7 @@ class Plain(Layout):
 
 @dataclass(frozen=True)
 class Padding(Layout):
-    """`elements` left free after every `every` elements, which are a row."""
+    """`elements` unused elements after every `every` elements, which are a row."""
 
     elements: int
     every: int
@@ -105,7 +106,7 @@ class Padding(Layout):
         return i + i // self.every * self.elements
 
     def allocated(self, tile: Tile) -> int:
-        """See Layout: the last piece has its padding, as in an array of padded rows."""
+        """See Layout. The last piece has its padding, as in an array of padded rows."""
         return tile.elements + -(-tile.elements // self.every) * self.elements
 
     def index(self, tile: Tile, unit: int = 1) -> Index:
@@ -117,7 +118,7 @@ class Padding(Layout):
 
 @dataclass(frozen=True)
 class BlockPadding(Padding):
-    """`elements` left free after every `every` elements, which are several rows or part of one."""
+    """`elements` unused elements after every `every` elements, which are several rows or part of one."""
 
     family: ClassVar[str] = "padding of blocks"
 
@@ -138,7 +139,7 @@ class BlockPadding(Padding):
 
 @dataclass(frozen=True)
 class Swizzle(Layout):
-    """CuTe's Swizzle<bits, base, shift> of the element's number."""
+    """CuTe's Swizzle<bits, base, shift> of the element's index."""
 
     bits: int
     base: int
@@ -147,7 +148,7 @@ class Swizzle(Layout):
 
     @property
     def in_cute(self) -> bool:
-        """Whether CuTe takes it."""
+        """Whether CuTe accepts it."""
         return abs(self.shift) >= self.bits
 
     def label(self, tile: Tile) -> str:
@@ -173,7 +174,7 @@ class Swizzle(Layout):
 
 @dataclass(frozen=True)
 class ColumnSwizzle(Layout):
-    """`bits` of the row from bit `shift` on, XORed onto those of the column from bit `base` on."""
+    """`bits` bits of the row from bit `shift` on, XORed onto the bits of the column from bit `base` on."""
 
     bits: int
     base: int
@@ -248,7 +249,7 @@ class VirtualThreads(Layout):
         return np.arange(tile.elements)
 
     def works_as(self, thread: IntArray) -> IntArray:
-        """The thread whose work each thread does; threads beyond the block belong to the next pass."""
+        """The thread whose work each thread does. Threads beyond the block belong to the next pass."""
         t, apart = thread % self.threads, self.threads // self.factor
         works_as: IntArray = thread - t + t % apart * self.factor + t // apart
         return works_as
@@ -275,11 +276,11 @@ def _times(number: int) -> str:
 
 
 def every_layout(tile: Tile, geometry: BankGeometry, threads: int) -> Iterator[Layout]:
-    """Every layout of each family; `threads` is the block of the virtual ones, 0 for none.
+    """Every layout of each family; `threads` is the block of the virtual threads, 0 for none.
 
-    Paddings stop below a whole line of banks: that many bytes more move no element to another bank. They come
-    after every row, every 2, 4, 8, ... rows, and after a row's halves, quarters, .... So do the steps of diagonals
-    in rows of whole lines.
+    Paddings stop below a whole line of banks, because a line more moves no element to another bank. They come after
+    every row, every 2, 4, 8, ... rows, and after halves, quarters, ... of a row. The steps of diagonals do, too, in
+    rows of whole lines.
     """
     yield Plain()
     line = geometry.banks * geometry.bank_width_bytes // tile.element_bytes
@@ -294,7 +295,7 @@ def every_layout(tile: Tile, geometry: BankGeometry, threads: int) -> Iterator[L
 
 
 def padding_intervals(tile: Tile) -> list[int]:
-    """After how many elements padding may come."""
+    """The numbers of elements after which padding may come."""
     found = [tile.columns]
     while found[-1] * 2 < tile.elements:
         found.append(found[-1] * 2)

@@ -1,8 +1,8 @@
 """The search: count every layout of a tile under every access, exactly, and rank them.
 
-Layouts rank by the wavefronts of all accesses, then by the bytes they leave unused, then by the operations of
-their index arithmetic. Nothing is sampled and nothing guessed: what `gpuemu.banks` counts decides, so the best of
-the list is the best there is in its families; and one that reaches the lower bound is the best there is.
+Layouts rank by the wavefronts of all accesses, then by their wasted bytes, then by the operations of their index
+arithmetic. Nothing is sampled or guessed: the counts are those of `gpuemu.banks`. The first of the list is therefore
+the best of its families, and a layout that reaches the lower bound is the best of all.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from gpuemu.studies.layout.layouts import Layout, Plain, VirtualThreads, every_l
 from gpuemu.studies.layout.tile import Tile
 
 MOST_THREADS = 1024
-"""Threads of a block, at most, in CUDA."""
+"""The most threads of a CUDA block."""
 SHOWN = 10
-"""Layouts that a notebook shows."""
+"""The number of layouts in a notebook."""
 LANES_AT_ONCE = 1 << 20
-"""Lane addresses counted at once, which bounds memory."""
+"""The number of lane addresses that are counted at once, which bounds memory."""
 TOGETHER = 64
-"""Layouts that are counted together."""
+"""The number of layouts that are counted together."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout and what it costs.
+    """A layout and its cost.
 
-    `wavefronts` has a number for each access, its `times` included. `operations` of the index arithmetic.
-    `lower_bound`: wavefronts that no layout can undercut while threads do the work that they do here.
-    `rank` counts from 1, and candidates of equal cost share it.
+    `wavefronts` has a number for each access, including its `times`. `operations`: of the index arithmetic.
+    `lower_bound`: the fewest wavefronts of any layout while threads do the work that they do here. `rank` counts from
+    1, and candidates of equal cost share it.
     """
 
     layout: Layout
@@ -61,12 +61,11 @@ class Candidate:
 
 @dataclass(frozen=True, repr=False)
 class SearchResult:
-    """All layouts that fit, best first.
+    """All layouts that fit, from the best on.
 
-    `fewest`: for each access the wavefronts that no layout can undercut unless threads change places, its `times`
-    included. `refused`: layouts by family that do not fit, because they tear a vector apart or set it where its
-    alignment forbids, or because the tile would not fit into shared memory. `threads` is the block of the
-    virtual threads, 0 without.
+    `fewest`: for each access, the fewest wavefronts of any layout unless threads change places, including its `times`.
+    `refused`: the number of layouts by family that do not fit, because they split or misalign a vector, or because the
+    tile would not fit into shared memory. `threads` is the block of the virtual threads, 0 without.
     """
 
     tile: Tile
@@ -82,7 +81,7 @@ class SearchResult:
         return f"<SearchResult {self.tile}: {best}, no fewer than {self.lower_bound}; {len(self.candidates)} layouts>"
 
     def records(self) -> list[dict[str, str | int]]:
-        """A flat record for each layout, best first, as pandas.DataFrame and polars.DataFrame take them."""
+        """A flat record for each layout, from the best on, for pandas.DataFrame and polars.DataFrame."""
         names = _distinct([access.text for access in self.accesses])
         return [
             {
@@ -108,7 +107,7 @@ class SearchResult:
 
     @property
     def plain(self) -> Candidate | None:
-        """Plain rows; None where they do not fit."""
+        """The candidate with plain rows; None if they do not fit."""
         return self.best_of(Plain.family)
 
     @cached_property
@@ -117,7 +116,7 @@ class SearchResult:
 
     @property
     def lower_bound(self) -> int:
-        """Wavefronts that no layout can undercut, unless threads change places."""
+        """The fewest wavefronts of any layout, unless threads change places."""
         return sum(self.fewest)
 
     @cached_property
@@ -125,7 +124,7 @@ class SearchResult:
         return tuple(c for c in self.candidates if c.total_wavefronts <= self.lower_bound)
 
     def best_of(self, family: str) -> Candidate | None:
-        """The first of a family, None where none of it fits."""
+        """The first candidate of a family, None if none of it fits."""
         return next((c for c in self.candidates if c.layout.family == family), None)
 
 
@@ -140,10 +139,10 @@ def search(
 ) -> SearchResult:
     """Rank every layout of `tile` under `accesses`.
 
-    `tile` is a text such as "128x64:f16", or a Tile; `accesses` are texts such as "ldmatrix.x4", all of which
+    `tile` is a text such as "128x64:f16", or a Tile. `accesses` are texts such as "ldmatrix.x4", all of which
     docs/layouts.md lists, or TileAccess records. `threads`: the block of the virtual threads, a multiple of 32; by
-    default as many as the access with the most work for threads has, at most 1024. `jobs`: processes for a search that
-    takes long. Raises GpuemuError; `where` is its file.
+    default that of the access with the most work for threads, at most 1024. `jobs`: the number of processes for a long
+    search. Raises GpuemuError; `where` is its file.
     """
     geometry = BankGeometry.of(arch)
     tile = tile if isinstance(tile, Tile) else Tile.parse(tile, where=(where, None, "tile"))
@@ -165,7 +164,7 @@ def search(
         found = [candidate for batch in workers.outcomes(batches) for candidate in batch]
     if not found:
         right = "expected lanes whose vectors start at multiples of their width"
-        raise GpuemuError.one(where, None, "access", "vectors that no layout leaves whole and aligned", right)
+        raise GpuemuError.one(where, None, "access", "no layout keeps its vectors whole and aligned", right)
     found.sort(key=lambda c: (c.cost, c.layout.preference()))
     rank: dict[tuple[int, int, int], int] = {}
     for place, candidate in enumerate(found, 1):
@@ -177,12 +176,12 @@ def search(
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that are there several times with their number: copy-in, copy-in #2."""
+    """The names. Repeated ones get a number: copy-in, copy-in #2."""
     return [f"{n} #{names[:i].count(n) + 1}" if n in names[:i] else n for i, n in enumerate(names)]
 
 
 def _block(accesses: Sequence[TileAccess], threads: int | None, where: str) -> int:
-    """The threads of the virtual threads' block; 0 where no access may change its threads."""
+    """The threads of the virtual threads' block; 0 if no access may change its threads."""
     work = max((LANES * a.instructions for a in accesses if a.any_thread), default=0)
     if threads is None:
         return min(work, MOST_THREADS)
@@ -201,7 +200,7 @@ def _candidate(tile: Tile, layout: Layout, wavefronts: tuple[int, ...], bound: i
 
 
 class _Counting:
-    """The job of the workers: counts layouts under accesses; an access that is there twice is counted once."""
+    """The job of the workers: it counts layouts under accesses. Equal accesses are counted once."""
 
     def __init__(self, geometry: BankGeometry, tile: Tile, accesses: Sequence[TileAccess], limit: int | None):
         self.geometry = geometry
@@ -212,13 +211,13 @@ class _Counting:
         self._key = [(a.kind, a.width, a.any_thread, a.first.tobytes(), a.active.tobytes()) for a in accesses]
         self._distinct = dict(zip(self._key, accesses, strict=True))
         self.least = self.fewest()
-        # Where the vectors start, and how long they are.
+        # the starts of the vectors, and their lengths
         self._vectors = [
             (np.unique(a.first[a.active]), a.vector_elements(geometry, tile)) for a in self._distinct.values()
         ]
 
     def run(self, layouts: Sequence[Layout]) -> list[Candidate]:
-        """What those layouts cost that fit."""
+        """The costs of the layouts that fit."""
         fitting = [layout for layout in layouts if self.fits(layout)]
         bounds = [self.fewest(layout) if isinstance(layout, VirtualThreads) else self.least for layout in fitting]
         wavefronts = self.wavefronts(fitting) if fitting else []
@@ -228,7 +227,7 @@ class _Counting:
         ]
 
     def fits(self, layout: Layout) -> bool:
-        """Whether the tile has room, and every vector stays in one piece and aligned."""
+        """Whether the tile has room, and every vector stays contiguous and aligned."""
         tile = self.tile
         if self.limit is not None and layout.allocated(tile) * tile.element_bytes > self.limit:
             return False
@@ -240,7 +239,7 @@ class _Counting:
         )
 
     def _lanes(self, layout: Layout | None, access: TileAccess) -> tuple[IntArray, BoolArray]:
-        """Who takes which vector: the access's own order, or that of virtual threads."""
+        """The vector of each thread: in the access's own order, or in that of virtual threads."""
         if not isinstance(layout, VirtualThreads) or not access.any_thread:
             return access.first, access.active
         thread = np.arange(-(-access.first.size // layout.threads) * layout.threads)
@@ -250,7 +249,7 @@ class _Counting:
         return as_warps(access.first.ravel()[works_as])[0], (access.active.ravel()[works_as] & there).reshape(-1, LANES)
 
     def fewest(self, layout: Layout | None = None) -> tuple[int, ...]:
-        """For each access the lower bound, with threads as they are or in the order of virtual threads."""
+        """The lower bound for each access, with threads as they are or in the order of virtual threads."""
         of = {
             key: fewest_wavefronts(self.geometry, self.tile, self._whole, a, *self._lanes(layout, a))
             for key, a in self._distinct.items()

@@ -26,7 +26,7 @@ _NAMES = {
     "diagonal": ("diagonal", "diagonals"),
     "virtual threads": ("factor of virtual threads", "factors of virtual threads"),
 }
-"""The families beside plain rows, one and several, in the order in which they are named."""
+"""The families besides plain rows, in singular and plural, in the order of their names in texts."""
 
 
 def _line(text: str = "", style: str = PLAIN) -> Line:
@@ -38,7 +38,7 @@ def _wrapped(text: str, columns: int, style: str = PLAIN) -> list[Line]:
 
 
 def report(result: SearchResult, hardware: str, top: int = 10, columns: int = COLUMNS) -> list[Line]:
-    """The whole report: what was asked, the proof, the ranking, the winner as code and as a picture."""
+    """The whole report: the request, the proof, the ranking, and the winner as code and as a picture."""
     tile, geometry = result.tile, result.geometry
     lines = [
         _line(f"{tile} on {hardware}", HEAD),

@@ -1,14 +1,14 @@
-"""A layout from its name, and where it puts each thread's part of a tile, as a table.
+"""A layout from its name, and a table of the places of each thread's part of a tile.
 
-    plain                  rows one after another
-    Swizzle<B,M,S>         i ^ ((i >> S) & (((1 << B) - 1) << M)), of the element's number, as in CuTe
-    pad:8  pad:8/64        8 elements left free after every row, or after every 64 elements
-    diagonal:1  diagonal:8/2   columns move on by 1 in every row, or by 8 after every 2 rows, around the row's end
+    plain                  one row after the other
+    Swizzle<B,M,S>         i ^ ((i >> S) & (((1 << B) - 1) << M)), where i is the element's index, as in CuTe
+    pad:8  pad:8/64        8 unused elements after every row, or after every 64 elements
+    diagonal:1  diagonal:8/2   columns rotate by 1 in every row, or by 8 after every 2 rows
     tma:none  tma:32 64 128    boxes of a tensor map with such a swizzle, as wgmma reads them
-    virtual:4  virtual:4/256   plain rows, thread t of the tile's threads, or of blocks of 256, working as v(t)
+    virtual:4  virtual:4/256   plain rows; thread t of the tile's threads, or of blocks of 256, works as v(t)
 
-`:bytes` behind a swizzle says that it is of byte addresses: Swizzle<1,4,3>:bytes is Swizzle<1,3,3> of halves.
-Some write swizzle<S,B,M>, the same three numbers in another order: refused, as nobody can tell which was meant.
+`:bytes` after a swizzle means byte addresses: Swizzle<1,4,3>:bytes is Swizzle<1,3,3> of halves. gpuemu refuses
+swizzle<S,B,M>, which some write for the same numbers in another order, because the order would be ambiguous.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VIRTUAL = re.compile(r"virtual:(\d+)(?:/(\d+))?")
 
 
 def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
-    """The layout that a name says; `threads` is the block of virtual threads that names none. Raises GpuemuError."""
+    """The layout with this name; `threads` is the default block of virtual threads. Raises GpuemuError."""
 
     def refuse(found: str, right: str) -> GpuemuError:
         return GpuemuError.one("gpuemu layout", None, "", found, right)
@@ -83,7 +83,7 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
 
 @dataclass(frozen=True)
 class Row:
-    """A thread's part of the tile: its first element, and where that is without and with the layout, in bytes."""
+    """A thread's part of the tile: its first element, and the element's byte address without and with the layout."""
 
     thread: int
     row: int
@@ -94,7 +94,7 @@ class Row:
 
 
 def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> list[Row]:
-    """A row for each thread, which has `vector` neighbouring elements. Raises GpuemuError."""
+    """A row for each thread, which has `vector` neighboring elements. Raises GpuemuError."""
     if vector < 1 or tile.columns % vector:
         right = f"expected a number that divides {tile.columns}"
         raise GpuemuError.one("gpuemu layout", None, "--vector", str(vector), right)
@@ -112,7 +112,7 @@ def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> lis
 
 
 def table(found: list[Row], binary: bool) -> list[str]:
-    """The rows as text, addresses in binary too if `binary`."""
+    """The rows as text, with addresses in binary as well if `binary`."""
     bits = max(row.address.bit_length() for row in found) or 1
     heads = [*map(number, ("Thread", "Row", "Column", "Address", "Goes to", "Bank"))]
     heads += [words("Address, and where it goes, in binary")] if binary else []

@@ -1,4 +1,4 @@
-"""The tile: rows and columns of elements, kept in shared memory."""
+"""The tile: rows and columns of elements in shared memory."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Tile:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the tile without gaps."""
+        """The bytes of the tile without gaps."""
         return self.elements * self.element_bytes
 
     @property
     def index_bits(self) -> int:
-        """Bits that the number of an element takes."""
+        """The number of bits of an element's index."""
         return (self.elements - 1).bit_length()
 
     @property

@@ -1,17 +1,17 @@
-"""A tile in the colours of its banks: which bank each piece of it lies in, as text, on a terminal, or as SVG.
+"""A tile in the colors of its banks: the bank of each piece, as text, on a terminal, or as SVG.
 
-Rows 0 to 3 of 64 halves (128 bytes), plain and under Swizzle<3,3,3>, look like
+Rows 0 to 3 of 64 halves (128 bytes), plain and under Swizzle<3,3,3>, look like this:
 
-       plain rows                  Swizzle<3,3,3>
-         0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
-    0    0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
-    1    0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
-    2    0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
-    3    0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
+     plain rows                  Swizzle<3,3,3>
+       0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
+  0    0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
+  1    0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
+  2    0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
+  3    0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
 
-A cell is a piece of 16 bytes, which every layout here keeps whole; the number in it is its first bank, the number above
-it its first column. A matrix load takes 16 bytes of each of eight rows, one below the other: without conflict where
-the numbers of a column differ.
+A cell is a piece of 16 bytes, which every layout here keeps whole. The number in it is its first bank, and the number
+above it is its first column. A matrix load reads 16 bytes from each of eight rows, one below the other. It has no
+conflicts if the numbers of a column differ.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ GAP = 4
 
 
 class Cells(NamedTuple):
-    """The first banks of a tile's pieces, int [rows, pieces], and what stands above them."""
+    """The first banks of a tile's pieces, int [rows, pieces], and the texts above them."""
 
     title: str
     banks: IntArray
 
 
 def cells(geometry: BankGeometry, tile: Tile, layout: Layout, piece_elements: int) -> Cells:
-    """The banks that pieces of `piece_elements` elements begin in."""
+    """The first bank of each piece of `piece_elements` elements."""
     places = layout.places(tile).reshape(tile.rows, tile.columns)[:, ::piece_elements]
     return Cells(layout.label(tile), places * tile.element_bytes // geometry.bank_width_bytes % geometry.banks)
 
 
 def period(pictures: list[Cells]) -> int:
-    """After how many rows all pictures repeat, the rows of the tile if they do not."""
+    """The number of rows after which all pictures repeat; the rows of the tile if they do not."""
     rows = len(pictures[0].banks)
     for step in range(1, rows):
         if all(np.array_equal(p.banks[step:], p.banks[:-step]) for p in pictures):
@@ -54,7 +54,7 @@ def period(pictures: list[Cells]) -> int:
 
 
 def colour(bank: int, banks: int) -> str:
-    """A colour for each bank, round the colour wheel, as #rrggbb."""
+    """A color for each bank, around the color wheel, as #rrggbb."""
     parts = hls_to_rgb(bank / banks, 0.72, 0.75)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
@@ -62,7 +62,7 @@ def colour(bank: int, banks: int) -> str:
 def picture(
     geometry: BankGeometry, pictures: list[Cells], piece_elements: int, columns: int = 100, rows: int | None = None
 ) -> list[Line]:
-    """The first rows of the pictures side by side, or below one another where `columns` are too few."""
+    """The first rows of the pictures, side by side, or below one another if `columns` are too few."""
     rows = min(period(pictures), MOST_ROWS) if rows is None else rows
     width = max(3, len(str(geometry.banks - 1)) + 1, len(str(piece_elements * (pictures[0].banks.shape[1] - 1))) + 1)
     shown = min(pictures[0].banks.shape[1], MOST_CELLS)
@@ -87,7 +87,7 @@ def picture(
 
 
 def left_out(pictures: list[Cells]) -> str:
-    """What the picture does not show, as a sentence, or ""."""
+    """A sentence about what the picture does not show, or ""."""
     rows, pieces = pictures[0].banks.shape
     every = period(pictures)
     parts = []
@@ -101,7 +101,7 @@ def left_out(pictures: list[Cells]) -> str:
 
 
 def as_svg(geometry: BankGeometry, pictures: list[Cells], piece_elements: int) -> str:
-    """The pictures as one SVG, tiles side by side, down to the row from which on all repeat."""
+    """The pictures as one SVG: tiles side by side, down to the row from which on all repeat."""
     cell, top, left, gap = 22, 44, 44, 40
     pieces, rows = pictures[0].banks.shape[1], period(pictures)
     again = rows < len(pictures[0].banks)

@@ -40,22 +40,23 @@ def rank(
     progress: Progress | None = None,
     top: int | None = None,
 ) -> Ranking:
-    """Configurations of a kernel from the fastest to the slowest, by the estimated time of the whole launch.
+    """Configurations of a kernel from the fastest to the slowest, by the estimated duration of the whole launch.
 
     `configurations`: several `Configuration`, or mappings of their fields (`path`, `kernel`, `grid`, `block`,
     `dynamic_shared_bytes`, `args`, `options`, `values`, `name`); or the path of a Triton program that tunes a kernel.
-    `arch`: one or several, each as everywhere; `chips`: names of products, each with the architecture that has it. With
-    several, each is ranked by itself. `jobs` processes, one for each core by default, or a dask `cluster`. `kept`: what
-    was estimated once is not again, in this process or another. `progress` is called with those done and all. `top`: of
-    a chip so many are wanted; what takes longer than the last of them for one resource alone is refused, and not timed.
+    `arch`: one architecture or several. `chips`: names of products, each with its architecture. Each gets a ranking of
+    its own. `jobs`: the number of processes, by default one per core; or `cluster`: a dask cluster. `kept`: reuse
+    earlier estimates, also of other processes. `progress(done, all)` is called during the work. `top`: the number of
+    wanted rows per chip. A configuration that needs longer than the last of them for one resource alone is refused
+    without timing.
 
-    Raises GpuemuError for input that is wrong as a whole; a configuration that cannot be is in `refused`.
+    Raises GpuemuError for input that is wrong as a whole. A configuration that cannot run is in `refused`.
     """
     return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress, top)
 
 
 def as_space(configurations: Any) -> Space:
-    """The space that is meant. Raises GpuemuError."""
+    """The space of these configurations. Raises GpuemuError."""
     if isinstance(configurations, Listed | TritonProgram):
         return configurations
     if isinstance(configurations, str | os.PathLike):
@@ -65,7 +66,7 @@ def as_space(configurations: Any) -> Space:
         raise GpuemuError.one("rank()", None, "configurations", describe(configurations), right)
     listed = tuple(as_configuration(one, number) for number, one in enumerate(configurations))
     if not listed:
-        raise GpuemuError.one("rank()", None, "configurations", "there is none", "Give at least one")
+        raise GpuemuError.one("rank()", None, "configurations", "there is none", "Give at least one configuration")
     return Listed(listed)
 
 
@@ -91,12 +92,12 @@ def rank_space(
     space: Space, archs: tuple[Architecture, ...], jobs: int | None = None, cluster: str | None = None,
     kept: bool = True, progress: Progress | None = None, top: int | None = None,
 ) -> Ranking:  # fmt: skip
-    """See `rank`."""
+    """The ranking of a space; see `rank`."""
     chips = [one.chip for one in archs]
     if len(set(chips)) < len(chips):
         raise GpuemuError.one("rank()", None, "chips", "a chip is given twice", "Give each once")
     labels = [space.values(arch) for arch in archs]
-    # Tasks share the list of limits: each sees what is known when it begins.
+    # Tasks share the list of limits, so each sees the limits that are known when it begins.
     limits = [math.inf] * len(archs)
     tasks = [(number, at, limits) for at, known in enumerate(labels) for number in range(len(known))]
     outcomes: dict[tuple[int, int], Mapping[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""A configuration of a kernel: its machine code, or a source with what to compile it with, and a launch."""
+"""A configuration of a kernel: its machine code, or a source with compiler options, and a launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu.trace.launch_limits import Extent, extent
 
 
 class RefusedError(Exception):
-    """A configuration that cannot be: the text says why."""
+    """A configuration that cannot run; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """What it is called: its name, or its values."""
+        """The name, or else the values."""
         if self.name or not self.values:
             return self.name or (os.fspath(self.path) if isinstance(self.path, str | os.PathLike) else "a cubin")
         return " ".join(f"{name}={value}" for name, value in self.values.items())
 
     def launch(self, arch: Architecture, budget: int) -> LaunchConfig:
-        """The launch on `arch`, of which only the timed CTAs execute, each `budget` warp instructions at most."""
+        """The launch on `arch`. Only the timed CTAs execute, each at most `budget` warp instructions."""
         where = "rank()"
         return LaunchConfig(
             self.path, self.kernel, extent("grid", self.grid, where), extent("block", self.block, where), None,
@@ -56,7 +56,7 @@ class Configuration:
 
 
 def as_configuration(given: Any, number: int) -> Configuration:
-    """A Configuration, or what a mapping of its fields says. Raises GpuemuError for other things and unknown names."""
+    """A Configuration, or one from a mapping of its fields. Raises GpuemuError for other things and unknown names."""
     if isinstance(given, Configuration):
         return given
     known = [f.name for f in fields(Configuration)]

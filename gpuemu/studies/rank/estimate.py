@@ -1,4 +1,4 @@
-"""One configuration on one chip: compiled, executed as far as it is timed, and timed; kept by what went into it."""
+"""The estimate of one configuration on one chip. It is kept under a hash of everything that it depends on."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ from gpuemu.views.result import Result
 BUDGET = 1_000_000_000
 _KEPT_BYTES = 1 << 26
 OVER = "over"
-"""In figures that have a bound alone."""
+"""The key of figures that have only a lower bound."""
 Figures = dict[str, Any]
-"""What is known of a configuration: numbers by name, or under "refused" why there are none."""
+"""The results for a configuration: numbers by name, or the reason under "refused"."""
 
 
 @dataclass
 class EstimateJob:
-    """What all configurations share; a task is the number of a configuration, that of an architecture, and the most
-    nanoseconds of each architecture that are still of interest, as they are when the task begins.
+    """The shared part of all tasks. A task has the numbers of a configuration and of an architecture, and a list.
+
+    The list has, for each architecture, the most nanoseconds that still matter. A task sees its values when it begins.
     """
 
     space: Space
@@ -81,7 +82,7 @@ class EstimateJob:
         return found
 
     def _key(self, made: Configuration, cubin: Cubin, arch: Architecture) -> str:
-        """Tells a launch on a chip, by this version of the program, from all others."""
+        """A hash of the launch, the chip and this version of the program."""
         told = hashlib.sha256(repr((program_digest(), arch, made.kernel, made.grid, made.block)).encode())
         told.update(repr((made.dynamic_shared_bytes, made.zero_shared)).encode() + cubin.content)
         for argument in made.args:
@@ -120,12 +121,12 @@ def _code(made: Configuration, arch: Architecture) -> Cubin:
 
 
 def figures(made: Configuration, cubin: Cubin, arch: Architecture, most: float = math.inf) -> Figures:
-    """Estimate one launch; one that takes more than `most` nanoseconds for one resource alone is executed, not timed.
+    """Estimate one launch. If one resource alone needs more than `most` nanoseconds, execute it without timing it.
 
-    Raises GpuemuError for one that cannot be; what does not fit executes nothing.
+    Raises GpuemuError for a launch that cannot run. A launch that does not fit executes nothing.
     """
     function = decode_function(cubin, made.kernel)
-    # What a kernel stores is gone afterwards: the next finds what this one found.
+    # The next configuration must find the arguments as they were, so a kernel stores to copies.
     args = copy.deepcopy(list(made.args))
     trace = execute_launch(replace(made.launch(arch, BUDGET), code=cubin, options=(), args=args))
     program = lower(trace, arch)

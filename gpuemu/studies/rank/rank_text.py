@@ -2,14 +2,14 @@
 
     RTX 4090: 6 configurations, fastest first; estimates, differences under 1% are ties
 
-       PAD  ROWS  Duration  Slower by  Limited by       Warps/SM  Waves  Regs  Shared  Advantage over the next
-    1    1     8   2.70 us          -  L2                     48   1.33    26   4,224  33% fewer warp instructions
-    2    1    16   2.90 us       7.5%  load/store unit        48   2.67    19   4,224
+     PAD  ROWS  Duration  Slower by  Limited by       Warps/SM  Waves  Regs  Shared  Advantage over the next
+  1    1     8   2.70 us          -  L2                     48   1.33    26   4,224  33% fewer warp instructions
+  2    1    16   2.90 us       7.5%  load/store unit        48   2.67    19   4,224
 
     Refused
       PAD=9 ROWS=4: needs 131072 bytes of shared memory, of 101376
 
-The title has a column whose value is the same everywhere. Chips that run no configuration have no table.
+A value that is the same in all rows is in the title instead of a column. Chips that run no configuration have no table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NARROW = 90
 
 
 def lines(ranking: Ranking, top: int | None = MOST_ROWS, columns: int = WIDTH) -> list[Line]:
-    """Style and text of each line; `top` rows of a chip, None for all."""
+    """The lines with their styles; `top` rows per chip, or all for None."""
     found: list[Line] = []
     for chip in ranking.chips:
         if ranking.on(chip):
@@ -64,14 +64,15 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None, columns: int) -> Iter
         yield "strong", "Refused"
         yield from (("plain", line) for line in _reasons(refused, top))
     for note in rows[0].figures["notes"]:
-        if note != NO_ARGUMENTS:  # it is about every row
+        if note != NO_ARGUMENTS:  # the note is about every row
             yield "faint", f"note: rank 1: {note}"
 
 
 def refusals(ranking: Ranking, top: int | None = MOST_ROWS) -> list[str]:
-    """The chips that refused every configuration, each reason once: chips with the same reasons are together.
+    """The chips that refused every configuration. Chips with the same reasons share a line, and each reason appears
+    once.
 
-    All reasons with `top` None, otherwise the 10 that refused most.
+    All reasons if `top` is None, otherwise the 10 most frequent.
     """
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for chip in ranking.chips:
@@ -107,7 +108,7 @@ def _same(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Row], varied: Sequence[str], best: float, narrow: bool) -> Table:
-    """`narrow`: without the columns that matter least, where they need the room."""
+    """The table of a chip. `narrow`: the least important columns leave if room is short."""
     heads: list[Column] = [
         number(""), *map(number, varied), number("Duration"), number("Slower by"), words("Limited by"),
         number("Warps/SM"), number("Waves", ".2f", leaves=2 * narrow), number("Regs", leaves=3 * narrow),
@@ -130,7 +131,7 @@ def _table(rows: Sequence[Row], varied: Sequence[str], best: float, narrow: bool
 
 
 def _portability(ranking: Ranking) -> Table:
-    """The best of each chip, on every chip."""
+    """The best configuration of each chip, on every chip."""
     best = {chip: ranking.on(chip)[0].nanoseconds for chip in ranking.chips if ranking.on(chip)}
     by = {(row.number, row.chip): row for row in ranking.rows}
     winners = {ranking.on(chip)[0].number: ranking.on(chip)[0].label for chip in best}
@@ -147,5 +148,5 @@ def _portability(ranking: Ranking) -> Table:
 
 
 def time(nanoseconds: float) -> str:
-    """As people read it."""
+    """A duration with its unit."""
     return f"{nanoseconds / 1000:,.2f} us" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:,.3f} ms"

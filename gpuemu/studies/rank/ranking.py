@@ -1,4 +1,4 @@
-"""What `rank` returns: configurations in order, on each chip, and those that do not fit."""
+"""The result of `rank`: configurations by estimated duration on each chip, and those that do not fit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuemu.base.table import Bar, Table, number, words
 from gpuemu.studies.rank.reasons import reason
 
 SHOWN = 20
-"""Rows of a chip in a notebook."""
+"""The most rows of a chip in a notebook."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A configuration on a chip: its place from 1 on, and its figures; `why`: against the one behind it."""
+    """A configuration on a chip: its rank from 1 on, and its figures. `why`: its advantage over the next row."""
 
     number: int
     label: str
@@ -30,7 +30,7 @@ class Row:
 
     @property
     def nanoseconds(self) -> float:
-        """Estimated time of the whole launch."""
+        """The estimated duration of the whole launch."""
         return float(self.figures["nanoseconds"])
 
     def data(self) -> dict[str, Any]:
@@ -58,14 +58,14 @@ class RefusedRow:
 
 @dataclass(frozen=True)
 class Ranking:
-    """`rows` by chip, each chip's from the fastest on; `refused` as they were given."""
+    """`rows` by chip, from the fastest on; `refused` in the given order."""
 
     chips: tuple[str, ...]
     rows: tuple[Row, ...]
     refused: tuple[RefusedRow, ...]
 
     def on(self, chip: str | None = None) -> list[Row]:
-        """The rows of a chip, by default the first. Raises GpuemuError for another one's name."""
+        """The rows of a chip, by default the first. Raises GpuemuError for an unknown chip."""
         wanted = self.chips[0] if chip is None else chip
         if wanted not in self.chips:
             raise GpuemuError.one("ranking", None, "chip", f"'{chip}'", f"expected one of {', '.join(self.chips)}")
@@ -73,7 +73,7 @@ class Ranking:
 
     @property
     def best(self) -> Row:
-        """The fastest on the first chip. Raises GpuemuError where none runs."""
+        """The fastest on the first chip. Raises GpuemuError if none runs there."""
         rows = self.on()
         if not rows:
             found = f"no configuration runs on {self.chips[0]}"
@@ -81,7 +81,7 @@ class Ranking:
         return rows[0]
 
     def records(self) -> list[dict[str, Any]]:
-        """Flat records, as pandas.DataFrame and polars.DataFrame take them."""
+        """Flat records for pandas.DataFrame and polars.DataFrame."""
         dropped = ("values", "stalls", "notes")
         return [
             {**{k: v for k, v in row.data().items() if k not in dropped}, **row.values} for row in self.rows
@@ -103,7 +103,7 @@ class Ranking:
                 for row in rows[:SHOWN]
             ]  # fmt: skip
             columns = [
-                number("Place"), words("Configuration"), number("us", ",.2f"), words("Of the fastest"),
+                number("Place"), words("Configuration"), number("us", ",.2f"), words("Share of the fastest"),
                 words("Limited by"), words("Better than the next"),
             ]  # fmt: skip
             parts.append(Table(columns, shown, title=chip).html())
@@ -121,7 +121,7 @@ class Ranking:
 
 
 def limit(figures: Iterable[Mapping[str, Any]], top: int | None) -> float:
-    """The nanoseconds of the place `top` among these; without end where there is none."""
+    """The nanoseconds of the row with rank `top`; infinite if there is none."""
     times = sorted(one["nanoseconds"] for one in figures if "nanoseconds" in one)
     return times[top - 1] if top is not None and len(times) >= top else math.inf
 
@@ -130,10 +130,10 @@ def ordered(
     labels: Sequence[Sequence[tuple[str, Mapping[str, Any]]]], chips: Sequence[str],
     outcomes: Mapping[tuple[int, int], Mapping[str, Any]], top: int | None = None,
 ) -> Ranking:  # fmt: skip
-    """The ranking of outcomes, by (configuration, chip); equal times stay in the order given.
+    """The ranking of outcomes, by (configuration, chip). Equal times stay in the given order.
 
-    What takes longer for one resource than the place `top` takes is refused, whether it was timed or not: which were
-    timed depends on who was done first.
+    If one resource alone takes longer than the row with rank `top`, the configuration is refused even if it was timed.
+    Which ones are timed depends on the order in which workers finish.
     """
     rows: list[Row] = []
     refused: list[RefusedRow] = []

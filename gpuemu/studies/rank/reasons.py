@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 EQUAL = 0.01
-"""Times that differ by less are a tie. Uncertain values of the hardware move all configurations of a chip alike."""
+"""Smaller relative differences are a tie. Uncertain hardware values move all configurations of a chip alike."""
 TIE = "tie"
 _TELLING = 0.04
-"""A figure counts from such a difference on."""
+"""The least relative difference of a figure that counts as a reason."""
 
 Figures = Mapping[str, Any]
 
@@ -24,11 +24,11 @@ _COSTS: tuple[tuple[str, str, Callable[[Figures], float]], ...] = (
     ("idle", "idle places in the last wave", lambda f: 1 / f["busy_sms"]),
     ("warps", "warps on the SM", lambda f: 1 / max(1, f["warps"])),
 )
-"""Figures of which more takes longer."""
+"""Figures that cost time: the more, the slower."""
 
 
 def reason(faster: Figures, slower: Figures) -> str:
-    """In a few words, why the first takes less time than the second."""
+    """The reason in a few words for the first being faster than the second."""
     gain = slower["nanoseconds"] / faster["nanoseconds"] - 1
     if gain < EQUAL:
         return TIE
@@ -44,7 +44,7 @@ def reason(faster: Figures, slower: Figures) -> str:
             found.append((ratio, _told(name, words, faster, slower, few / many)))
     if not found:
         return _stalled(faster, slower)
-    # What takes many times as much as the times differ by is no better reason than what takes as much.
+    # A figure that differs by much more than the times is no better a reason than one that differs as much as they do.
     wanted = math.log1p(gain)
     return min(found, key=lambda one: (-min(one[0], wanted), abs(one[0] - wanted)))[1]
 
@@ -58,7 +58,7 @@ def _told(name: str, words: str, faster: Figures, slower: Figures, share: float)
 
 
 def _stalled(faster: Figures, slower: Figures) -> str:
-    """The reason for which warps of the slower one wait more."""
+    """The stall reason for which the warps of the slower configuration wait more."""
     per = {
         reason: slower["cycles"] * share / max(1, slower["resident_ctas"])
         - faster["cycles"] * faster["stalls"].get(reason, 0) / max(1, faster["resident_ctas"])

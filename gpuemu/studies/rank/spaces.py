@@ -1,4 +1,4 @@
-"""Where configurations come from: a list, or a Triton program that tunes a kernel. Workers get a space as a pickle."""
+"""Sources of configurations: a list, or a Triton program that tunes a kernel. Workers get a space as a pickle."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gpuemu.studies.rank.configuration import Configuration, RefusedError
 
 
 class Space(Protocol):
-    """Configurations by number; how many there are may depend on the hardware."""
+    """Configurations by number. Their count may depend on the hardware."""
 
     def values(self, arch: Architecture) -> list[tuple[str, Mapping[str, Any]]]:
-        """The label and the values of each."""
+        """The label and the values of each configuration."""
 
     def prepare(self, number: int, arch: Architecture) -> Configuration:
-        """One of them, ready to execute; raises RefusedError, or GpuemuError, for one that cannot be."""
+        """A configuration, ready to execute. Raises RefusedError or GpuemuError for one that cannot run."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Configurations as they were given."""
+    """A list of configurations."""
 
     configurations: tuple[Configuration, ...]
 
@@ -32,16 +32,16 @@ class Listed:
         return [(one.label, one.values or {"configuration": one.label}) for one in self.configurations]
 
     def prepare(self, number: int, arch: Architecture) -> Configuration:
-        """One of them; its source is compiled where it is executed."""
+        """A configuration; the worker compiles its source."""
         return self.configurations[number]
 
 
 @dataclass(frozen=True)
 class TritonProgram:
-    """The configurations that a Triton program tunes a kernel over, or those that `varied` spans.
+    """The configurations over which a Triton program tunes a kernel, or those that `varied` spans.
 
-    `call` is Python that is run with the program's names, once its first tuned launch has been reached, to launch the
-    kernel with other sizes. `kernel`: the name of the one that is meant.
+    `call` is Python code that launches the kernel with other sizes. It runs with the program's names, after the program
+    has reached its first tuned launch. `kernel`: the name of the kernel to tune.
     """
 
     path: str
@@ -52,14 +52,14 @@ class TritonProgram:
     _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def values(self, arch: Architecture) -> list[tuple[str, Mapping[str, Any]]]:
-        """The label and the values of each; the program runs up to the launch."""
+        """The label and the values of each configuration; the program runs up to the launch."""
         return [
             (" ".join(f"{name}={value}" for name, value in one.items()), one)
             for one in self._tuned(arch).configurations
         ]
 
     def prepare(self, number: int, arch: Architecture) -> Configuration:
-        """One of them, compiled."""
+        """A configuration, compiled."""
         from gpuemu.triton.tuned import LeftOutError
 
         try:
@@ -84,7 +84,7 @@ class TritonProgram:
 
 
 def spanned(varied: Sequence[tuple[str, Sequence[Any]]]) -> list[dict[str, Any]]:
-    """Every combination of values, the last name's changing fastest; none without names."""
+    """Every combination of values; the last name changes fastest. Empty without names."""
     names = [name for name, _ in varied]
     if len(set(names)) < len(names):
         raise GpuemuError.one("--vary", None, "", "a name is given twice", "Give each name once")

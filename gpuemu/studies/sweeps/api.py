@@ -39,16 +39,16 @@ def sweep(
         records = gpuemu.sweep("v2_shared_memory", {"shared_memory.banks": [16, 32, 64]}, arch="sm_89")
         pandas.DataFrame(records)
 
-    `vary` maps dotted names to values, the last name fastest; `points` lists mappings in its place; `settings` hold at
-    every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several; by default
-    each trace runs on what its code is for. With a `store`, a file, results are written down as they come, and those it
-    has are not run again; where another sweep is writing to it, this one waits. `jobs` are worker processes, by default
-    one for each core; `cluster` is "tcp://HOST:PORT" or "local:N" (docs/what_if.md). `progress(done, points)` is called
-    now and then.
+    `vary` maps dotted names to values; the last name changes fastest. `points` lists mappings instead. `settings` hold
+    at every point. Names that begin with "layout." are numbers of the trace's layout. `arch` is one or several; by
+    default each trace runs on the architecture that its code is for. `store` is a file that keeps results as they come:
+    points that it has do not run again, and while another sweep writes to it, this one waits. `jobs` is the number of
+    worker processes, by default one per core; `cluster` is "tcp://HOST:PORT" or "local:N" (docs/what_if.md).
+    `progress(done, points)` is called during the work.
 
-    The records are in the order of the grid, whatever order they came in; `gpuemu.studies.sweeps.results.records` says
-    what is in them. A point that cannot be run has status "failed" and the reason under "error".
-    Raises GpuemuError, before anything runs, with every name or value that is wrong.
+    The records are in the order of the grid, whatever order they came in; `gpuemu.studies.sweeps.results.records`
+    describes them. A point that cannot run has status "failed" and the reason under "error". Raises GpuemuError, before
+    anything runs, with every wrong name or value.
     """
     study = Study(
         named(traces, Trace), () if arch is None else named(arch, Architecture),
@@ -65,7 +65,7 @@ def sweep(
 
 
 def check_places(jobs: int | None, cluster: str | None) -> None:
-    """Raise GpuemuError if points cannot run there."""
+    """Raise GpuemuError if points cannot run in these places."""
     if jobs is not None and jobs < 1:
         raise GpuemuError.one("--jobs", None, "", str(jobs), "expected a whole number of at least 1")
     if jobs is not None and cluster is not None:

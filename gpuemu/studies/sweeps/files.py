@@ -1,4 +1,4 @@
-"""Records as files: CSV, JSON, Parquet. The same records give the same bytes."""
+"""Records as files: CSV, JSON, Parquet. Equal records give equal bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ EXTRA = f"Install it with {install('sweep')}"
 
 
 def as_csv(found: list[Record]) -> bytes:
-    """A header and a line for each record; what a failed point does not have is empty."""
+    """A header and a line for each record. The numbers of a failed point are empty."""
     return Table.of(found).csv().encode()
 
 
 def as_json(found: list[Record]) -> bytes:
-    """A list of objects, each on a line of its own."""
+    """A list of objects, each on its own line."""
     return ("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n").encode()
 
 
@@ -30,7 +30,7 @@ def as_parquet(found: list[Record]) -> bytes:
     check_parquet()
     import polars
 
-    # A name may have whole numbers and words at different points: then its column is words.
+    # If a name has integers and words at different points, its column has words.
     mixed = [
         name for name in (found[0] if found else {}) if len({_kind(record[name]) for record in found} - {None}) > 1
     ]
@@ -41,9 +41,9 @@ def as_parquet(found: list[Record]) -> bytes:
 
 
 def check_parquet() -> None:
-    """Raise GpuemuError without the extra that writes Parquet."""
+    """Raise GpuemuError if the extra that writes Parquet is missing."""
     if find_spec("polars") is None:
-        raise GpuemuError.one("--format", None, "", "parquet, without polars here", EXTRA)
+        raise GpuemuError.one("--format", None, "", "parquet needs polars", EXTRA)
 
 
 def _kind(value: object) -> type | None:

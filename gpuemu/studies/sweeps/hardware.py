@@ -1,7 +1,7 @@
-"""An architecture under a study: whether it takes every value at every point, and what each value changes.
+"""An architecture under a study: whether every value at every point is valid, and what each value changes.
 
-Building an architecture for every point would take as long as running some. Every value is checked once by itself,
-and every point by the rules that hold of several values together; only what is refused there is built, for the words.
+Building an architecture for every point would take as long as running some. Therefore every value is checked once on
+its own, and every point by the rules for several values. Only a refused point is built, for its error message.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ HASHES = 1 << 256
 
 
 class Change(NamedTuple):
-    """What a setting makes of an architecture.
+    """The effect of a setting on an architecture.
 
-    `value` is as the architecture has it, `cell` as a table shows it, and `hashed` what it adds to the `Hardware`'s.
+    `value` is the architecture's value, `cell` its text in a table, and `hashed` its contribution to the hash.
     """
 
     name: str
@@ -33,13 +33,12 @@ class Change(NamedTuple):
 
 
 class Hardware:
-    """An architecture with what is `fixed` of it.
+    """An architecture with `fixed` values.
 
-    `changes` has a Change for the id of each setting that is not of the layout; `cells` what tables show of all values.
-    `following`: names that vary and follow from other values where a point does not set them. `hashed` is a sum of the
-    hashes of all values, modulo HASHES, to which a Change only adds: the same for the same values, whichever of them
-    vary. Raises GpuemuError with every value that is wrong; `where` names the
-    architecture in these messages.
+    `changes` has a Change for the id of each setting that is not of the layout. `cells` has the table's text of all
+    values. `following`: varied names that follow from other values if a point does not set them. `hashed` is a sum of
+    the hashes of all values, modulo HASHES, to which a Change only adds. Equal values therefore give equal hashes,
+    whichever of them vary. Raises GpuemuError with every wrong value; `where` names the architecture in these messages.
     """
 
     def __init__(self, arch: Architecture, study: Study, where: str):
@@ -50,7 +49,7 @@ class Hardware:
         checked = self._checked(study)
         self._check(study, checked)
         values = self._values.flat
-        # What follows from other values, and so changes with them, is that it does.
+        # The hash of a value that follows from others is that of the fact that it follows.
         follow = {name for name in values if is_derived(arch.provenance[name])}
         hashes = {name: _hash(name, "follows" if name in follow else value) for name, value in values.items()}
         self.following = tuple(name for name in study.varied if name in follow and name not in self._set_always)
@@ -65,11 +64,11 @@ class Hardware:
         self.cells = {name: as_cell(value) for name, value in (values | self.fixed).items()}
 
     def follows(self, name: str, overrides: Mapping[str, Any]) -> Any:
-        """What a value of `following` is, as a table shows it, where a point has these values and not its own."""
+        """The table's text for a value of `following`, at a point that has these values and does not set it."""
         return as_cell(derived({**self._values.flat, **self.fixed, **overrides})[name][0])
 
     def _checked(self, study: Study) -> dict[int, Any]:
-        """What the architecture makes of each setting's value, by the setting's id; REFUSED of wrong ones."""
+        """The architecture's value for each setting, by the setting's id; REFUSED for a wrong one."""
         known = self._values.flat
         return {
             id(s): self._values.checked(s.name, s.value) if s.name in known else REFUSED
@@ -78,7 +77,7 @@ class Hardware:
         }
 
     def _check(self, study: Study, checked: dict[int, Any]) -> None:
-        """Raise GpuemuError with every value that is wrong, by itself or beside others."""
+        """Raise GpuemuError with every value that is wrong, alone or together with others."""
         wrong = {
             id(s): (s.name, repr(s.value) if s.name in self._values.flat else None)
             for s in study.settings()
@@ -86,7 +85,7 @@ class Hardware:
         }
         usual = {**self._values.flat, **{name: checked[id(s)] for name, s in self._set_always.items()}}
         varied = {*study.varied}
-        # Of each rule also the names in it that vary, and their values beside each other that are fine.
+        # For each rule: its varied names, and the combinations of their values that are valid.
         rules = [
             (rule.holds, rule.names, tuple(name for name in rule.names if name in varied), set[Any]())
             for rule in self._values.rules_of({*varied, *self._set_always})
@@ -117,7 +116,7 @@ class Hardware:
             raise GpuemuError(problems)
 
     def _explain(self, point: tuple[Setting, ...], problems: dict[Problem, None]) -> None:
-        """Add what the architecture says of the values at a point."""
+        """Add the architecture's message about the values at a point."""
         values = {s.name: s for s in point if not s.name.startswith(LAYOUT)}
         settings = {**self._set_always, **values}
         try:

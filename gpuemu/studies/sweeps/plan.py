@@ -1,4 +1,4 @@
-"""From what is asked to the points to run: every one checked, named and given its key, before any of them runs."""
+"""From a study to its points: each is checked, named and given its key before any of them runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LAYOUT_BITS = 63
 
 
 class Point(NamedTuple):
-    """One run: numbers of its source and architecture, what is changed of them, and the `key` of its result.
+    """One run: the numbers of its source and architecture, its changes to them, and the `key` of its result.
 
-    `columns` say in a record what it is: trace, arch, and the value of every varied name.
+    `columns` identify it in a record: trace, arch, and the value of every varied name.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedSweep:
-    """The points in the order of the grid, and what they run: traces, architectures, the names that vary."""
+    """The points in the order of the grid, with their traces, architectures and varied names."""
 
     sources: tuple[Source, ...]
     archs: tuple[Architecture, ...]
@@ -49,7 +49,7 @@ class PlannedSweep:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A trace on an architecture, as numbers and as tables call them."""
+    """A trace on an architecture, by their numbers and by their names in tables."""
 
     source: int
     arch: int
@@ -57,7 +57,7 @@ class _Pair:
 
 
 def plan(study: Study) -> PlannedSweep:
-    """Work out the points. Raises GpuemuError with every value that cannot be run."""
+    """Compute the points. Raises GpuemuError with every value that cannot run."""
     study.check()
     if not study.traces:
         raise GpuemuError.one("gpuemu sweep", None, "", "there is no trace", "Give the name or path of at least one")
@@ -98,7 +98,7 @@ def plan(study: Study) -> PlannedSweep:
 
 
 def _pairs(study: Study) -> tuple[tuple[Source, ...], tuple[Architecture, ...], list[_Pair]]:
-    """Every trace on every architecture; a shipped trace is the one recorded for it, if there is one."""
+    """Every trace on every architecture. A shipped trace is the one recorded for that architecture, if there is one."""
     sources: dict[object, Source] = {}
     archs: dict[object, Architecture] = {}
     pairs = []

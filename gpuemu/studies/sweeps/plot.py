@@ -1,9 +1,9 @@
 """A sweep as a picture: a panel for each varied name, with the cycles of every point over its values.
 
-A dot is a point, the line goes through the fastest of each number, a stroke marks the fastest of each word, red is the
-fastest of all, and the title says which that is. Where points differ in bytes of shared memory, a first panel has the
-cycles over these, and the front in red. Two names with few values each are a table of cycles in colours instead. The
-same records give the same bytes.
+A dot is a point. The line connects the fastest points of each number, and a stroke marks the fastest of each word. The
+fastest of all is red, and the title names it. If points differ in shared memory, a first panel has the cycles over the
+bytes, with Pareto-optimal points in red. Two names with few values each give a table of cycles in colors instead. Equal
+records give equal bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".svg", ".pdf")
 MOST_PANELS = 9
 ACROSS = 3
-"""Panels beside each other."""
+"""Panels per row."""
 MOST_COLUMNS = 12
-"""Values that stand side by side; more numbers make an axis."""
+"""The most values that get a position each. More numbers make an axis."""
 LOGARITHMIC_FROM = 4
-"""If the most cycles are this many times the fewest, the fast points would lie on top of each other."""
+"""If the most cycles are this many times the fewest, the axis of cycles is logarithmic."""
 _DOT, _INK, _FRONT = "#4c78a8", "#1a1a1a", "#c1272d"
 _STYLE: Any = {
     "font.size": 9.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#ececec",
@@ -41,20 +41,20 @@ _STYLE: Any = {
 
 
 def check_plot(path: Path) -> None:
-    """Raise GpuemuError if there is no such format, or no matplotlib."""
+    """Raise GpuemuError for an unknown format, or without matplotlib."""
     if ending(path) not in ENDINGS:
         found = f"the ending '{path.suffix}'" if path.suffix else "no ending"
         raise GpuemuError.one(str(path), None, "", found, f"expected {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     if find_spec("matplotlib") is None:
-        raise GpuemuError.one("--plot", None, "", "no matplotlib here", EXTRA)
+        raise GpuemuError.one("--plot", None, "", "plots need matplotlib", EXTRA)
 
 
 def draw(found: list[Record], varied: Sequence[str], path: Path) -> None:
-    """Draw the points that ran. Raises GpuemuError if none did, or the file cannot be written."""
+    """Draw the points that ran. Raises GpuemuError if none did, or if the file cannot be written."""
     check_plot(path)
     measured = [record for record in found if record["status"] == OK]
     if not measured:
-        raise GpuemuError.one(str(path), None, "", "no point ran", "A plot needs at least one")
+        raise GpuemuError.one(str(path), None, "", "there is nothing to plot: no point ran", "See why in the table")
     import matplotlib as mpl
 
     form, drawn = ending(path), BytesIO()
@@ -66,7 +66,7 @@ def draw(found: list[Record], varied: Sequence[str], path: Path) -> None:
 
 
 def picture(records: list[Record], varied: Sequence[str]) -> Figure:
-    """The figure of records that ran."""
+    """The figure for records that ran."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -94,9 +94,9 @@ def picture(records: list[Record], varied: Sequence[str]) -> Figure:
 
 
 def _settle(figure: Figure) -> None:
-    """Let everything find its place, and keep it there.
+    """Lay out the figure, and fix the layout.
 
-    The solver's last digits differ from one time to the next; rounded, the same records give the same bytes.
+    The solver's last digits differ between runs. Rounding makes equal records give equal bytes.
     """
     figure.canvas.draw()
     figure.set_layout_engine("none")
@@ -106,7 +106,7 @@ def _settle(figure: Figure) -> None:
 
 
 def _is_table(records: list[Record], names: Sequence[str]) -> bool:
-    """Whether two names span the points, each point a cell."""
+    """Whether two names span the points, so that each point is a cell."""
     if len(names) != 2:
         return False
     cells = [tuple(record[name] for name in names) for record in records]
@@ -147,7 +147,7 @@ def _draw_front(axes: Axes, records: list[Record]) -> None:
 
 
 def _draw_effect(axes: Axes, records: list[Record], name: str, best: Record) -> None:
-    """The points over the values of one name: numbers go across, with a line along the fastest; words go down."""
+    """The points over the values of one name. Numbers go across, with a line through the fastest; words go down."""
     values = _ordered(record[name] for record in records)
     numbers = all(map(_is_number, values))
     as_axis = numbers and len(values) > MOST_COLUMNS
@@ -186,7 +186,7 @@ def _cycles_axis(axes: Axes, records: list[Record], *, across: bool = False) -> 
 
 
 def _told(record: Record, names: Sequence[str]) -> str:
-    """A point by its value of every name; of a name its last part, where that is enough to tell it."""
+    """A point by the value of every name. The last part of a name is enough if it is unique."""
     last = [name.rpartition(".")[2] for name in names]
     words = []
     for name, short in zip(names, last, strict=True):
@@ -197,7 +197,7 @@ def _told(record: Record, names: Sequence[str]) -> str:
 
 
 def _ordered(values: Iterable[Any]) -> list[Any]:
-    """Each once: numbers by size, words as they came."""
+    """The distinct values: numbers by size, words in their order."""
     distinct = list(dict.fromkeys(values))
     return sorted(distinct) if all(map(_is_number, distinct)) else distinct
 

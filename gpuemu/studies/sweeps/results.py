@@ -1,4 +1,4 @@
-"""From outcomes to records: a flat dict for each point, in the order of the grid, and which are on the front."""
+"""From outcomes to records: a flat dict for each point, in the order of the grid, and the Pareto-optimal points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ OK, FAILED = "ok", "failed"
 def records(plan: PlannedSweep, outcomes: Mapping[int, Outcome]) -> list[Record]:
     """A record for each point that has an outcome.
 
-    First what the point is (`trace`, `arch`, every varied name), then `status`, `error`, `on_front` and the
-    numbers of the run. All records have the same keys; a number that a failed point does not have is None, and
-    a bound on a resource that a run does not use is 0. `guessed` is there where a trace has instructions that no rule
-    times, and names them.
+    It has `trace`, `arch` and every varied name first, then `status`, `error`, `on_front` and the numbers of the run.
+    All records have the same keys. A number that a failed point does not have is None, and the bound of an unused
+    resource is 0. `guessed` exists if a trace has instructions without a timing rule, and names them.
     """
     done = [(point, outcomes[point.number]) for point in plan.points if point.number in outcomes]
     guessed = any(source.guessed for source in plan.sources)
@@ -37,9 +36,10 @@ def records(plan: PlannedSweep, outcomes: Mapping[int, Outcome]) -> list[Record]
 
 
 def front(found: list[Record]) -> list[Record]:
-    """The points that no other beats: none has fewer cycles with no more shared memory, or less with no more cycles.
+    """The Pareto-optimal points: no point is faster with the same or less shared memory, or smaller with the same
+    cycles.
 
-    In the order of their bytes; points that are equal in both stand together.
+    They are in the order of their bytes. Points that are equal in both are adjacent.
     """
     best: list[Record] = []
     least = None

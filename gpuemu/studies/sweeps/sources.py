@@ -1,7 +1,7 @@
-"""The traces of a sweep, as its workers get them: with a digest of all that bears on a run, and ready to travel.
+"""The traces of a sweep in the form for its workers: picklable, with a digest of everything that affects a run.
 
-A trace without a layout is bound once, here. One with a layout travels as its text, and a worker binds it to
-the numbers of each point.
+A trace without a layout is bound once, here. A trace with a layout travels as its text, and a worker binds it to the
+numbers of each point.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from gpuemu.trace.model import Trace
 
 @dataclass
 class Source:
-    """A trace: either `trace` is it, or `text` is that of its file.
+    """A trace: either `trace` is the object, or `text` is the text of its file.
 
-    `layout` are the numbers that a point may replace, `arch` is the architecture that its code is for; `as_it_is`, of
-    a trace with a layout, is its digest with the numbers it has, `digest` that of its text. `instructions`: how many it
-    executes with its own layout; `guessed`: those that no rule times, by mnemonic.
+    `layout` has the numbers that a point may replace, and `arch` is the architecture that its code is for. `as_it_is`
+    is the digest of a trace with its own layout numbers, and `digest` that of its text. `instructions`: the number that
+    it executes with its own layout. `guessed`: the mnemonics without a timing rule.
     """
 
     label: str
@@ -42,7 +42,7 @@ class Source:
     _file: TraceFile | None = field(default=None, repr=False, compare=False)
 
     def bind(self, layout: Mapping[str, int]) -> Trace:
-        """The trace with these numbers in place of its own. Raises GpuemuError if they do not do."""
+        """The trace with these layout numbers. Raises GpuemuError if they are not valid."""
         if self.trace is not None:
             return self.trace
         if self._file is None:
@@ -50,7 +50,7 @@ class Source:
         return self._file.bind({**self.layout, **layout})
 
     def identity(self, layout: Mapping[str, int]) -> str:
-        """What tells this trace, bound so, from every other, wherever its file lies."""
+        """A digest of the trace with these numbers, independent of the place of its file."""
         if self.as_it_is and {**self.layout, **layout} == self.layout:
             return self.as_it_is
         return self.digest + "".join([f" {name}={value}" for name, value in {**self.layout, **layout}.items()])
@@ -60,7 +60,7 @@ class Source:
 
 
 def of_file(path: Path, name: str, label: str) -> Source:
-    """The source of a trace file; `name` is what messages call it. Raises GpuemuError with what is wrong."""
+    """The source of a trace file; `name` is its name in messages. Raises GpuemuError with what is wrong."""
     form = format_of(path.name)
     if form is not None:
         return of_trace(form.read(path, name, None), label)
@@ -75,7 +75,7 @@ def of_file(path: Path, name: str, label: str) -> Source:
 
 
 def of_trace(trace: Trace, label: str) -> Source:
-    """The source of a trace in memory; its layout may vary where it still is what its text makes of that layout."""
+    """The source of a trace in memory. Its layout may vary if the trace is still the one that its text gives."""
     digest, instructions = _digest(trace), trace.executed_instructions
     if trace.text:
         found = Source(label, trace.file, trace.arch, trace.layout, _text_digest(trace.text), instructions,
@@ -90,14 +90,14 @@ def _text_digest(text: str) -> str:
 
 
 def refuse_machine_code(path: str) -> None:
-    """Raise GpuemuError for a kernel in the place of a trace."""
+    """Raise GpuemuError if a kernel was given instead of a trace."""
     if is_machine_code(path):
         right = "Record a trace of it with gpuemu trace"
-        raise GpuemuError.one(path, None, "", "machine code", right)
+        raise GpuemuError.one(path, None, "", "machine code is not a trace", right)
 
 
 def _digest(trace: Trace) -> str:
-    """Of all that a run reads; not of names, files and lines."""
+    """The digest of everything that a run reads; names, files and lines do not count."""
     content = hashlib.sha256()
 
     def add(*parts: object) -> None:

@@ -1,8 +1,8 @@
-"""The results of sweeps as they come: a file of sqlite3, with a row for each point that is done.
+"""The results of sweeps as they come: a file of sqlite3, with a row for each finished point.
 
-A row's key is a hash of the trace, of every value of the architecture, and of the program, so a row holds for every
-sweep that asks for its key. A file may hold several sweeps. A row whose checksum is wrong, from a failing disk, is
-ignored. One sweep at a time has the file: another one waits, and then finds its rows.
+A row's key is a hash of the trace, of every value of the architecture, and of the program, so a row is valid for every
+sweep that asks for its key. A file may hold several sweeps. A row with a wrong checksum, from a failing disk, is
+ignored. The file belongs to one sweep at a time: another one waits, and then finds its rows.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gpuemu.studies.sweeps.plan import Point
 from gpuemu.studies.sweeps.work import Outcome
 
 _OURS = 0x67707573
-"""What the file's header says that it is, for sqlite's `application_id`."""
+"""sqlite's `application_id` in the header of the file."""
 _TABLE = """create table results
     (key text primary key, point text, numbers text, error text, final integer, sum integer)"""
 _RIGHT = "Choose a file that gpuemu sweep wrote, or a new one"
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises; the second where the name that it complains of is damaged itself."""
+"""The exceptions of sqlite3. The second is raised where the message of an error is itself damaged."""
 _COMMIT_S = 0.2
-"""Results are on the disk so soon after they came."""
+"""Results are on the disk this many seconds after they came."""
 
 
 class Store:
-    """A file of results, for use with `with`; with no path it forgets.
+    """A file of results, for use with `with`. Without a path, it forgets them.
 
-    Where another sweep has the file it waits, after it has called `waiting`. Raises GpuemuError if it is no such file.
+    If another sweep has the file, it calls `waiting` and waits. Raises GpuemuError if the file is not a store.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, waiting: Callable[[], None] = lambda: None):
@@ -45,7 +45,7 @@ class Store:
         self._committed_at = 0.0
 
     def read(self, points: Iterable[Point]) -> dict[int, Outcome]:
-        """What it has of these points, by their numbers; not those that failed for a reason that may have passed."""
+        """The known outcomes of these points, by number, without failures whose reason may have passed."""
         if self._file is None:
             return {}
         rows = self._do("select key, numbers, error, sum from results where final")
@@ -55,7 +55,7 @@ class Store:
         return {p.number: Outcome(p.number, *kept[p.key]) for p in points if p.key in kept}
 
     def add(self, point: Point, outcome: Outcome) -> None:
-        """Write this down, so that it is there soon, whatever happens next. Raises GpuemuError if that fails."""
+        """Store an outcome soon, whatever happens next. Raises GpuemuError if that fails."""
         if self._file is None:
             return
         key, numbers, error = point.key, json.dumps(outcome.numbers), outcome.error
@@ -95,11 +95,11 @@ class Store:
         return self
 
     def _opened(self, path: Path) -> sqlite3.Connection:
-        """The file, which no other sweep has from here on; one that can only be read, to read. Raises sqlite3.Error."""
+        """Open the file and lock it against other sweeps. Open a read-only file for reading. Raises sqlite3.Error."""
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise sqlite3.DatabaseError("not a database")  # sqlite would make a journal beside a device
+            raise sqlite3.DatabaseError("not a database")  # sqlite would make a journal beside a device.
         if path.is_file() and path.stat().st_size and path.open("rb").read(16) != b"SQLite format 3\0":
-            raise sqlite3.DatabaseError("not a database")  # sqlite takes a few bytes of anything for an empty one
+            raise sqlite3.DatabaseError("not a database")  # sqlite takes a file of a few bytes for an empty store.
         if path.exists() and not os.access(path, os.W_OK):
             return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         file = sqlite3.connect(path, timeout=0, check_same_thread=False)

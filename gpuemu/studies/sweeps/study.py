@@ -1,7 +1,7 @@
-"""What a sweep is asked for: traces, architectures, and the values to set at each point.
+"""The request for a sweep: traces, architectures, and the values to set at each point.
 
-It comes from the command line (`--vary shared_memory.banks=16,32,64`), from Python, or from a study file (see
-`study_file`). Values are YAML; `1..8` is a range with both ends and `128..144..4` one with a step.
+The source is the command line (`--vary shared_memory.banks=16,32,64`), Python, or a study file (see `study_file`).
+Values are YAML; `1..8` is a range with both ends and `128..144..4` one with a step.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.trace.model import Trace
 
 MAX_POINTS = 100_000
-"""More points are taken for a slip in a range."""
+"""More points than this are probably a slip in a range."""
 MOST_PROBLEMS = 20
-"""More are not told."""
+"""The most wrong values in one message."""
 VARY = "--vary"
 LAYOUT = "layout."
-"""Names of the layout begin so; the others are the architecture's."""
+"""The prefix of names of the layout. Other names are the architecture's."""
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(\d{1,18}))?")
 _VARY_RIGHT = "expected name=value,value,..., such as shared_memory.banks=16,32,64"
 _VALUES_RIGHT = "expected values, or a range such as 1..8 or 128..144..4"
 
 
 class Setting(NamedTuple):
-    """A value for a name of the architecture, or of the layout (`layout.pitch`); `file`, `line`, `field` say where."""
+    """A value for a name of the architecture, or of the layout (`layout.pitch`). `file`, `line` and `field` are its
+    origin.
+    """
 
     name: str
     value: Any
@@ -46,7 +48,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Axis:
-    """A name and the values that it takes in turn."""
+    """A name and its values."""
 
     name: str
     settings: tuple[Setting, ...]
@@ -54,7 +56,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Named:
-    """A trace or architecture by the name that tables show, and where it is: a name or path, or the thing itself."""
+    """A trace or architecture: its name in tables, and a name, a path or the object itself."""
 
     label: str
     what: str | Trace | Architecture
@@ -62,9 +64,9 @@ class Named:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked. `archs` is empty where each trace runs on the architecture that its code is for.
+    """A study. `archs` is empty if each trace runs on the architecture that its code is for.
 
-    `fixed` holds at every point. `axes` span a grid, the last one fastest; or `listed` gives the points one by one.
+    `fixed` holds at every point. `axes` span a grid, the last one fastest; or `listed` has the points one by one.
     """
 
     traces: tuple[Named, ...]
@@ -75,12 +77,12 @@ class Study:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The names that differ from point to point."""
+        """The names that differ between points."""
         names = [axis.name for axis in self.axes] + [s.name for point in self.listed for s in point]
         return tuple(dict.fromkeys(names))
 
     def points(self) -> Iterator[tuple[Setting, ...]]:
-        """What is set at each point beside `fixed`, in order."""
+        """The settings at each point besides `fixed`, in order."""
         return iter(self.listed) if self.listed else product(*(axis.settings for axis in self.axes))
 
     def settings(self) -> Iterator[Setting]:
@@ -92,7 +94,7 @@ class Study:
             yield from point
 
     def check(self) -> None:
-        """Raise GpuemuError if names are given twice, or there are too many points."""
+        """Raise GpuemuError if a name appears twice, or if there are too many points."""
         problems = []
         fixed = {setting.name: setting for setting in self.fixed}
         seen: set[str] = set()
@@ -126,7 +128,7 @@ def parse_vary(text: str) -> Axis:
 
 
 def axis(name: str, values: object, where: Setting) -> Axis:
-    """The axis of these values, ranges written out; `where` is where they stand. Raises GpuemuError."""
+    """The axis of these values, with ranges expanded; `where` is their origin. Raises GpuemuError."""
     listed = list(values) if isinstance(values, Sequence | range) and not isinstance(values, str) else [values]
     settings: dict[str, Setting] = {}
     problems = []
@@ -149,12 +151,12 @@ def axis(name: str, values: object, where: Setting) -> Axis:
 
 
 def as_cell(value: Any) -> Any:
-    """A value of an architecture as a cell of a table: a list becomes a text."""
+    """The table's text for a value of an architecture: a list becomes text."""
     return str(list(value)) if isinstance(value, tuple | list) else value
 
 
 def named(things: object, kind: type[Trace] | type[Architecture]) -> tuple[Named, ...]:
-    """What Python calls with: a name, a path or the thing itself, or several of these. Raises GpuemuError."""
+    """One or several names, paths or objects as a list of Named. Raises GpuemuError."""
     listed = things if isinstance(things, Iterable) and not isinstance(things, str | kind) else [things]
     found = []
     for thing in listed:

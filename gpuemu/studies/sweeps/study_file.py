@@ -1,15 +1,15 @@
-"""Reads study files: a sweep written down, strictly.
+"""Read study files: strict descriptions of a sweep.
 
 gpuemu_study: 1
 about: what wider banks are worth
 traces: [v2_shared_memory, mine.yaml]       # names of shipped traces, or paths relative to this file
 arch: [sm_80, sm_89]                        # optional: by default what each trace's code is for
-set: {mio.queue_entries: 8}                 # optional: the same at every point
+set: {mio.queue_entries: 8}                 # optional: values at every point
 vary:                                       # a grid, the last name fastest ...
   shared_memory.banks: [16, 32, 64]
   shared_memory.latency_cycles: 20..40..5
-points:                                     # ... or, in its place, a list of points
-- {shared_memory.banks: 64, shared_memory.bank_width_bytes: 2}
+points:                                     # ... or, instead, a list of points
+  - {shared_memory.banks: 64, shared_memory.bank_width_bytes: 2}
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ARCHS = "expected the name of a shipped architecture, the path of a file relati
 def read_study(path: str | os.PathLike[str]) -> Study:
     """The study in a file. Raises GpuemuError with everything that is wrong with it.
 
-    `traces` may be missing; the caller has others.
+    `traces` may be missing, because the caller may have others.
     """
     return _Reader(strict_yaml.load(path), Path(path).parent).study()
 

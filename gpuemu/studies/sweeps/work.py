@@ -1,7 +1,7 @@
-"""What a worker does: run points of a job, doing once what many of them share.
+"""The work of a worker: run points of a job, doing the shared part of several points once.
 
-A job is what all points share; a worker gets it once. Binding, lowering and building are the larger part of a
-short run, so a worker keeps the last few of each, and is given points in an order that makes them neighbours.
+A job is the common part of all points; a worker gets it once. Binding, lowering and building take most of a short run,
+so a worker keeps the last few results of each. It gets points in an order that makes similar points neighbors.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gpuemu.views.result import Result
 T = TypeVar("T")
 
 KEPT = 4
-"""Traces and programs that a worker keeps."""
+"""The number of traces and programs that a worker keeps."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A point as a worker needs it: its number, and what to change of which trace and architecture."""
+    """A point in the form for a worker: its number, its trace and architecture, and its changes to them."""
 
     number: int
     source: int
@@ -41,16 +41,16 @@ class Task:
 
     @property
     def program(self) -> tuple[Any, ...]:
-        """Equal for points that are the same program; sorting by it makes them neighbours."""
+        """Equal for points with the same program; sorting by it makes them neighbors."""
         lowered = [f"{name}={value!r}" for name, value in self.overrides.items() if not name.startswith(REPLAY_ONLY)]
         return self.source, self.arch, tuple(sorted(self.layout.items())), tuple(sorted(lowered))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a point: the numbers of its run, or why there are none.
+    """The outcome of a point: the numbers of its run, or the reason why there are none.
 
-    `final` is false where another attempt may go better: what failed was the machine and not the point.
+    `final` is false if another attempt may succeed, because the machine failed and not the point.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass
 class Job:
-    """What the points of a sweep have in common."""
+    """The common part of the points of a sweep."""
 
     sources: tuple[Source, ...]
     archs: tuple[Architecture, ...]
@@ -72,7 +72,7 @@ class Job:
             return Outcome(task.number, numbers_of(self._result(task)))
         except GpuemuError as error:
             return Outcome(task.number, error="\n".join(map(str, error.problems)))
-        except Exception as error:  # the other points must go on
+        except Exception as error:  # The other points must go on.
             return Outcome(task.number, error=f"{type(error).__name__}: {error}", final=False)
 
     def _result(self, task: Task) -> Result:
@@ -99,13 +99,14 @@ class Job:
 
 
 def numbers_of(result: Result) -> dict[str, Any]:
-    """The numbers of a run under flat names: what `gpuemu run --fail-on` can test, and two more.
+    """The numbers of a run under flat names: those of `gpuemu run --fail-on`, and two more.
 
-    `shared_bytes` are those of one CTA, static and dynamic; `limited_by` is the resource with the tightest bound.
+    `shared_bytes` is the static and dynamic shared memory of one CTA; `limited_by` is the resource with the tightest
+    bound.
     """
     data = {**totals(result), "resident_ctas": result.program.resident_ctas}
     values = metrics(data)
     cycles = values.pop("cycles")
     limit = data["bounds"][0]["resource"] if data["bounds"] else ""
     found = {"cycles": cycles, "shared_bytes": result.trace.launch.shared_bytes, "limited_by": limit, **values}
-    return {sys.intern(name): value for name, value in found.items()}  # a pickle then has each name once
+    return {sys.intern(name): value for name, value in found.items()}  # so that a pickle has each name once

@@ -1,1 +1,1 @@
-"""Why a kernel takes its time: what each cause costs, by running without it."""
+"""The cost of each cause, by simulating without it."""

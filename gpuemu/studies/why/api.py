@@ -1,4 +1,4 @@
-"""`gpuemu.why`: the causes of a run ranked by the cycles that it gains without each, and pairs of the largest.
+"""`gpuemu.why`: the causes of a run, ranked by the cycles that removing each saves, and pairs of the largest.
 
 answer = gpuemu.why("v2_shared_memory", "sm_89")
 for row in answer.rows:
@@ -36,19 +36,19 @@ from gpuemu.views.json_result import overrides
 from gpuemu.views.result import Result
 
 PAIRED = 10
-"""Of the causes that gain most, each two are taken away together where pairs are asked for."""
+"""The number of largest causes that are removed in pairs, where pairs are wanted."""
 LEAST_SHARE = 0.01
-"""Of the run; causes that gain less have no row of their own where people look."""
+"""The share of the run below which a cause has no row of its own in text and HTML."""
 MOST_PLACES = 8
-"""Instructions or lines with conflicts, and as many with uncoalesced accesses: those with most of them are run."""
+"""The number of instructions or lines with conflicts, and with uncoalesced accesses, that are run: the worst ones."""
 _WHERE = "why()"
 _BEYOND_THE_SM = (DRAM, L2, ATOMICS, DEALING)
-"""What limits a launch whatever its SMs gain."""
+"""Limits of a launch that saving cycles on an SM does not change."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two causes and the run without both. `beyond`: cycles gained beyond those of each alone, added up."""
+    """Two causes and the run without both. `beyond`: the saved cycles minus the sum of what each saves alone."""
 
     first: str
     second: str
@@ -60,10 +60,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """What each cause costs. `left_out`: causes that were not run, with the reason; `notes`: those of the run.
+    """The cost of each cause. `left_out`: causes that were not run, with the reason; `notes`: those of the run.
 
-    `waits`: which mbarriers waited for what. `chip`: the product. `share`: which share of the launch the cycles are,
-    "" if all of it.
+    `waits`: the waits at mbarriers. `chip`: the product. `share`: the share of the launch that the cycles are, "" if
+    they are all of it.
     """
 
     kernel: str
@@ -85,7 +85,7 @@ class Answer:
 
     @property
     def gaining(self) -> list[Row]:
-        """The rows that gain something worth looking at."""
+        """The rows that save enough to be worth looking at."""
         return [row for row in self.rows if row.gained and row.gained >= LEAST_SHARE * self.cycles]
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Answer:
         return f"<Answer {self.kernel} on {self.arch}: {self.cycles} cycles{best}{told}>"
 
     def records(self) -> list[dict[str, str | int]]:
-        """The causes that gain or lose something, flat, as pandas and polars take them; `Code` is C++ or ""."""
+        """The causes that change the cycles, as flat records for pandas and polars; `Code` is C++ or ""."""
         return [
             {
                 "Cycles gained": row.gained,
@@ -159,14 +159,13 @@ def why(
     progress: Progress | None = None,
     command: Sequence[str] | None = None,
 ) -> Answer:
-    """Time the trace without each of its causes; docs/why.md lists them and what is edited for each.
+    """Time the trace without each of its causes; docs/why.md lists the causes and the edit for each.
 
-    `by`: conflicts and uncoalesced accesses of each source "line" or "instruction"; by default lines where there are
-    some. `only`: these causes, all taken away together.
-    `everything`: what cannot gain, too. `pairs`: so many of the largest are taken away in pairs, too;
-    ten are about as many runs again. `jobs`: worker processes, by default one for each core where the work is worth
-    it. `progress(runs done, runs)` is called now and then. `command`: what follows `gpuemu run` on the command line
-    that repeats it, by default trace and architecture. Raises GpuemuError.
+    `by`: conflicts and uncoalesced accesses per source "line" or "instruction"; by default lines if there are some.
+    `only`: remove only these causes, all together. `everything`: also run causes that cannot matter. `pairs`: the
+    number of largest causes to remove in pairs, too; ten need about as many runs again. `jobs`: the number of worker
+    processes, by default one per core if the work is worth it. `progress(runs done, runs)` is called during the work.
+    `command`: the words after `gpuemu run` that repeat the run, by default trace and architecture. Raises GpuemuError.
     """
     hardware = None if arch is None else as_architecture(arch, where=_WHERE)
     loaded = as_trace(trace, None if hardware is None else hardware.name, where=_WHERE)
@@ -176,8 +175,8 @@ def why(
     lines = any(instruction.source for instruction in loaded.code)
     by = by or ("line" if lines else "instruction")
     if by == "line" and not lines:
-        right = "expected machine code with lines: a .cu, or a .cubin compiled with -lineinfo"
-        raise GpuemuError.one(loaded.file, None, "", "no source lines for --by line", right)
+        right = "Give a .cu, or a .cubin compiled with -lineinfo"
+        raise GpuemuError.one(loaded.file, None, "", "the code has no source lines for --by line", right)
     base = Timing(loaded, hardware).result(NOTHING)
     wanted = tuple(dict.fromkeys(only))
     given = list(command) if command is not None else _command(loaded, hardware)
@@ -189,7 +188,7 @@ def why(
     left_out = [(cause.name, cause.light) for cause in causes if cause not in chosen]
     most = min(pairs, len(chosen))
     runs = len(chosen) + most * (most - 1) // 2
-    # Once what is compiled beside them is ready, workers change over by themselves.
+    # Workers switch to compiled code on their own when it is ready.
     with compiling(runs * loaded.executed_instructions), Runner(loaded, hardware, jobs, runs, progress) as runner:
         runner.expect(runs)
         rows = []
@@ -215,7 +214,7 @@ def why(
 
 
 def causes_of(result: Result, by_line: bool) -> list[Cause]:
-    """Every cause of a run, light ones too."""
+    """Every cause of a run, including the light ones."""
     accesses = access_causes(result, by_line)
     shared, _ = excess(result.program, result)
     return pruned(
@@ -230,7 +229,7 @@ def causes_of(result: Result, by_line: bool) -> list[Cause]:
 
 
 def _heaviest(causes: list[Cause]) -> list[Cause]:
-    """Of conflicts and of uncoalesced accesses those with most; the others are light."""
+    """Mark all but the worst conflicts and uncoalesced accesses as light."""
     heavy: set[str] = set()
     for kind in ("conflicts@", "sectors@"):
         of = [cause for cause in causes if cause.name.startswith(kind)]
@@ -276,9 +275,9 @@ def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tup
 
 
 def share_of_launch(cycles: int, grid: GridCounts) -> str:
-    """The end of a sentence about an SM's cycles: which share of the launch they are, "" where they are all of it.
+    """The end of a sentence about an SM's cycles: their share of the launch, "" if they are all of it.
 
-    Where an SM has more CTAs than are timed, the cycles that all of them take alone count.
+    If an SM has more CTAs than are timed, the share is that of all its CTAs.
     """
     whole = grid.whole
     if whole is None or whole.elapsed <= cycles:
@@ -292,7 +291,7 @@ def share_of_launch(cycles: int, grid: GridCounts) -> str:
 
 
 def limit_of_launch(grid: GridCounts) -> Iterator[str]:
-    """A sentence about the unit that limits the whole launch, if it is no SM."""
+    """A sentence about the unit that limits the whole launch, if it is not an SM."""
     whole = grid.whole
     if whole is None or whole.limited_by in (ALONE, TOO_FEW):
         return
@@ -304,14 +303,14 @@ def limit_of_launch(grid: GridCounts) -> Iterator[str]:
 
 
 def _command(trace: Trace, arch: Architecture) -> list[str]:
-    """What follows `gpuemu run` for a trace and an architecture that are known by their names."""
+    """The words after `gpuemu run` for a trace and an architecture with known names."""
     values = {**{f"layout.{name}": value for name, value in trace.layout.items()}, **overrides(arch)}
     settings = [word for name, value in values.items() for word in ("--set", f"{name}={yaml_value(value)}")]
     return [trace.file, "--arch", arch.name, *settings]
 
 
 def repeats(given: Sequence[str], causes: Sequence[Cause]) -> str:
-    """The command that repeats a run without these causes: that of the hardware alone by `gpuemu run --set`."""
+    """The command that repeats a run without these causes; `gpuemu run --set` if they are hardware values only."""
     edit = NOTHING
     for cause in causes:
         edit |= cause.edit

@@ -1,6 +1,6 @@
-"""What may cost cycles in a run: every cause with the edit that takes it away, and what it weighs.
+"""The possible causes of a run's cycles: each with the edit that removes it, and its weight.
 
-docs/why.md has the table. A cause that cannot gain, because nothing ever waited for it, is not run unless asked for.
+docs/why.md has the table. A cause that cannot matter, because nothing ever waited for it, runs only on request.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gpuemu.views.result import Result
 from gpuemu.views.stalls import stall_reason
 
 LEAST_SHARE = 0.01
-"""Of all stall cycles, or of the run's cycles for a resource alone: a cause that has less weighs nothing."""
+"""The share of all stall cycles, or of the run's cycles for a resource, below which a cause cannot matter."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that may cost cycles.
+    """A possible cause of lost cycles.
 
-    `rule`: the profiler's name for it, "" where it has none. `simulated`: the change that the simulation makes.
-    `advice`: a change of the source to try, "" where there is none. `light`: why it cannot gain, "" where it may.
-    `code`: the layout as C++, where it is one. `weight`: excess wavefronts or sectors. `title`: what people read.
+    `rule`: the profiler's name for it, "" if there is none. `simulated`: the change that the simulation makes.
+    `advice`: a change of the source to try, "" if there is none. `light`: why it cannot matter, "" if it may. `code`:
+    the layout as C++, if it is one. `weight`: excess wavefronts or sectors. `title`: the name in texts.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Cause:
 
     @property
     def place(self) -> str:
-        """The source line, instruction or byte that the name has, "" for causes of the whole run."""
+        """The source line, instruction or byte in the name, "" for causes of the whole run."""
         return self.name.partition("@")[2]
 
 
 def access_causes(result: Result, by_line: bool) -> list[Cause]:
-    """Bank conflicts and uncoalesced accesses, of each instruction or line that has some, and of all together."""
+    """Bank conflicts and uncoalesced accesses, for each instruction or line that has some, and for all together."""
     program = result.program
     shared, beyond = excess(program, result)
     found = list(_each(program, shared, "conflicts", by_line)) + list(_each(program, beyond, "sectors", by_line))
@@ -70,7 +70,7 @@ _DO = {
 
 
 def excess(program: Program, result: Result) -> tuple[dict[int, int], dict[int, int]]:
-    """By instruction the wavefronts, with the pieces of copies, and the sectors beyond the fewest, if there are any."""
+    """Excess wavefronts (with the pieces of copies) and excess sectors by instruction, where there are some."""
     accesses = program.accesses
     least = at_ideal(accesses, result.arch)
     times = np.bincount(program.access, minlength=len(accesses))
@@ -82,7 +82,7 @@ def excess(program: Program, result: Result) -> tuple[dict[int, int], dict[int, 
 
 
 def _by_instruction(of: Column, counts: Column) -> dict[int, int]:
-    """Counts added up by instruction, those above 0."""
+    """Positive counts, summed by instruction."""
     found: dict[int, int] = {}
     (places,) = np.nonzero((of >= 0) & (counts > 0))
     for index, count in zip(of[places].tolist(), counts[places].tolist(), strict=True):
@@ -119,7 +119,7 @@ def _rule(program: Program, name: str, indices: frozenset[int]) -> str:
 
 
 def program_causes(result: Result) -> list[Cause]:
-    """Barriers, stall counts and residency: what is in the code or the launch, and in no value of the hardware."""
+    """Barriers, stall counts and residency: causes in the code or the launch, and in no value of the hardware."""
     program = result.program
     limits = program.residency_limits
     limit = min(limits, key=lambda name: limits[name])
@@ -147,7 +147,7 @@ _LESS = {
     "warps": "", "CTAs": "use larger CTAs", "registers": "use fewer registers",
     "shared memory": "use less shared memory",
 }  # fmt: skip
-"""What makes room for more CTAs, by the limit of their number."""
+"""Ways to fit more CTAs on the SM, by the limit of their number."""
 
 
 def stall_title(reason: str) -> str:
@@ -161,7 +161,7 @@ def stall_rule(reason: str) -> str:
 
 
 def light(result: Result, *reasons: str) -> str:
-    """Why stalls for these reasons cannot matter, "" if they may."""
+    """The reason why stalls for these reasons cannot matter, "" if they may."""
     cycles = sum(result.stalls[reason] for reason in reasons)
     total = sum(result.stalls.values())
     if cycles >= LEAST_SHARE * total and cycles:
@@ -171,7 +171,7 @@ def light(result: Result, *reasons: str) -> str:
 
 
 def pruned(causes: list[Cause]) -> list[Cause]:
-    """Causes whose edit another before has are noted as such; those that change nothing, too."""
+    """Mark causes whose edit an earlier cause has, and causes whose edit changes nothing."""
     seen: dict[Edit, str] = {}
     kept = []
     for cause in causes:

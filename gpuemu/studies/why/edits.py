@@ -1,7 +1,7 @@
-"""Taking a cause away: edits of copies of the trace, the architecture and the lowered program.
+"""Remove a cause by editing copies of the trace, the architecture and the lowered program.
 
-The engine knows nothing of it: it replays what any other trace, architecture and program would be. A layout moves the
-addresses of a tile, a setting replaces a value of the hardware, the rest replaces accesses and ops.
+The engine knows nothing of the edits: it replays any trace, architecture and program. A layout moves the addresses of a
+tile, a setting replaces a value of the hardware, and the other edits replace accesses and ops.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Relaid:
 
 @dataclass(frozen=True)
 class Edit:
-    """What is taken away. Instructions are numbers in the trace's code.
+    """The removal of a cause. Instructions are indices into the trace's code.
 
-    `settings`: values of the hardware, by dotted name. `wavefronts`: instructions whose shared accesses take the fewest
-    wavefronts; `sectors`: whose global accesses move the fewest sectors. `relaid`: tiles in other layouts.
-    `barriers_open`: who comes to a barrier goes on. `no_stall_counts`: a warp may issue in every cycle.
-    `all_resident`: all CTAs are on the SM at once, as far as it has room for warps. `further_stages`: rings of
-    mbarriers with one stage more.
+    `settings`: values of the hardware, by dotted name. `wavefronts`: instructions whose shared accesses need the
+    minimum of wavefronts. `sectors`: instructions whose global accesses move the minimum of sectors. `relaid`: tiles in
+    other layouts. `barriers_open`: a warp that reaches a barrier goes on. `no_stall_counts`: a warp may issue in every
+    cycle. `all_resident`: all CTAs are on the SM at once, as far as it has room for warps. `further_stages`: rings of
+    mbarriers that get another stage.
     """
 
     settings: tuple[tuple[str, Any], ...] = ()
@@ -54,11 +54,11 @@ class Edit:
 
     @property
     def is_of_hardware(self) -> bool:
-        """Whether `gpuemu run --set` does the same."""
+        """Whether `gpuemu run --set` has the same effect."""
         return self == Edit(settings=self.settings)
 
     def __or__(self, other: Edit) -> Edit:
-        """Both together; of a value that both set, the second's."""
+        """Both edits together. The second one's value counts if both set it."""
         return Edit(
             tuple({**dict(self.settings), **dict(other.settings)}.items()),
             self.wavefronts | other.wavefronts,
@@ -68,7 +68,7 @@ class Edit:
         )
 
     def meets(self, other: Edit) -> bool:
-        """Whether both change the same thing: together they are not two causes."""
+        """Whether both change the same thing, so that together they are not two causes."""
         names = {name for name, _ in self.settings} & {name for name, _ in other.settings}
         mine, yours = (e.wavefronts.union(*(r.instructions for r in e.relaid)) for e in (self, other))
         flags = any(getattr(self, f.name) and getattr(other, f.name) for f in fields(self)[4:])
@@ -79,10 +79,10 @@ NOTHING = Edit()
 
 
 def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
-    """The trace with tiles in other layouts, and with the shared memory that they take more.
+    """The trace with tiles in other layouts, and with the additional shared memory that they need.
 
-    Bytes of an element stay together. What lies behind a tile stays where it is: a tile that grows takes its room
-    elsewhere, which moves nothing to another bank as long as it is whole lines of banks.
+    The bytes of an element stay together. Data behind a tile stays in place: a tile that grows takes the space
+    elsewhere. That moves nothing to another bank if the space is whole lines of banks.
     """
     addresses, active, spaces, sources = [trace.addresses], [trace.active], trace.spaces, trace.sources
     new_row: dict[tuple[int, int], int] = {}
@@ -119,7 +119,7 @@ def relaid(trace: Trace, tiles: tuple[Relaid, ...]) -> Trace:
 
 
 def grown(trace: Trace, tiles: tuple[Relaid, ...]) -> Launch:
-    """The launch with the shared memory that tiles in other layouts take."""
+    """The launch with the shared memory that tiles in other layouts need."""
     more = sum(max(0, t.layout.allocated(t.tile) - t.tile.elements) * t.tile.element_bytes for t in tiles)
     return replace(trace.launch, static_shared_bytes=trace.launch.static_shared_bytes + more)
 
@@ -128,11 +128,11 @@ def _carries(trace: Trace, index: int) -> bool:
     try:
         return trace.code[index].accesses_memory
     except ValueError:
-        return False  # an instruction that no warp executed may be anything
+        return False  # An instruction that no warp executed may be anything.
 
 
 def without(program: Program, arch: Architecture, edit: Edit) -> Program:
-    """A copy of a lowered program without what is in it of a cause; settings and layouts are applied before."""
+    """A copy of a lowered program with the cause removed. Settings and layouts have been applied before."""
     ops, accesses, resident = program.ops, program.accesses, program.resident_ctas
     if edit.no_stall_counts:
         ops = tuple(_without_stall_count(op, program.uses_control_words) for op in ops)
@@ -152,7 +152,7 @@ def without(program: Program, arch: Architecture, edit: Edit) -> Program:
 
 
 def instructions_of_accesses(program: Program) -> Column:
-    """For each access the instruction that makes it; -1 for one that several share, which asks for no memory."""
+    """The instruction of each access, -1 for an access that several share, which touches no memory."""
     index = program.of_ops("index")[program.path[program.request_issue]]
     own = np.array([op.carries_addresses for op in program.ops])[program.path[program.request_issue]]
     found = np.full(len(program.accesses), -1, dtype=np.int64)
@@ -166,7 +166,9 @@ def _without_stall_count(op: Op, controlled: bool) -> Op:
 
 
 def at_ideal(accesses: Accesses, arch: Architecture, which: NDArray[np.bool_] | bool = True) -> Accesses:
-    """Shared accesses with the fewest wavefronts, asynchronous copies with the fewest pieces: those of `which`."""
+    """The accesses with the minimum of wavefronts, or of pieces for asynchronous copies, for the instructions
+    `which`.
+    """
     excess = np.where(which, np.maximum(0, accesses.wavefronts - accesses.ideal_wavefronts), 0)
     memory = arch.global_memory
     least = np.maximum(1, -(-accesses.sectors * memory.sector_bytes // memory.l1.line_bytes))
@@ -182,10 +184,10 @@ def at_ideal(accesses: Accesses, arch: Architecture, which: NDArray[np.bool_] | 
 def _coalesced(
     program: Program, arch: Architecture, instruction: int, numbers: list[int], accesses: Accesses
 ) -> Accesses:
-    """Let the accesses of an instruction move the fewest sectors each, as if its lanes lay side by side.
+    """Let each access of an instruction move the minimum of sectors, as if its lanes were adjacent.
 
-    The sectors that it touches in all are dealt out in order, in as few lines as hold them: so no data is dropped that
-    others find in L1 as long as there is enough to go round.
+    The accesses get the instruction's touched sectors in order, in as few lines as hold them. As long as there are
+    enough sectors, no data is dropped that other accesses find in L1.
     """
     memory = arch.global_memory
     each = memory.l1.line_bytes // memory.sector_bytes

@@ -1,7 +1,7 @@
-"""Causes in the hardware: each stall reason and each resource, with the values that take it away.
+"""Causes in the hardware: each stall reason and each resource, with the values that remove it.
 
-A latency becomes the least that its path allows, a queue endless, a port or a rate double. Values that are better
-already stay as they are.
+A latency becomes the least that its path allows, a queue becomes endless, and a port or a rate doubles. Values that are
+better already do not change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STORE_POOLS = ("mio.store_data_registers", "mio.store_pool_wavefronts")
 
 
 class _Values:
-    """The values of an architecture, and what they would be without something."""
+    """The values of an architecture, and edits of them."""
 
     def __init__(self, result: Result):
         self.flat = result.arch.flat()
@@ -49,7 +49,7 @@ class _Values:
         return Edit(tuple((name, value) for name, value in most.items() if self.flat[name] < value))
 
     def times(self, names: Iterable[str], factor: float) -> Edit:
-        """Whole numbers stay whole, and at least 1."""
+        """Multiply values. Whole numbers stay whole, and at least 1."""
         found: list[tuple[str, Any]] = []
         for name in names:
             was = self.flat[name]
@@ -60,10 +60,10 @@ class _Values:
 
 
 def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
-    """The least latencies of global memory, and those of what else a warp waits for by a counter.
+    """The least latencies of global memory, and those of the other units for which a warp waits by a counter.
 
-    A request is sent after `mio.queue_latency_cycles` and a cycle for each register behind its first; its answer takes
-    a cycle. Less would be an effect before its cause.
+    A request is sent after `mio.queue_latency_cycles` and a cycle for each further register; its answer takes a cycle.
+    With less, an effect would precede its cause.
     """
     flat = result.arch.flat()
     queue, register = flat["mio.queue_latency_cycles"], flat["mio.cycles_per_source_register"]
@@ -99,13 +99,13 @@ def least_latencies(result: Result) -> tuple[dict[str, int], dict[str, int]]:
         else:
             least = interval + 1
         near[f"{name}.latency_cycles"] = least
-        if name == "operations.indexed_constant_load":  # what it takes longer than one without a register stays
+        if name == "operations.indexed_constant_load":  # the difference from a load without a register stays
             near["operations.constant_load.latency_cycles"] = least
     return beyond, near
 
 
 def _executed(program: Program) -> list[tuple[Op, str]]:
-    """Ops that were executed, each with where the architecture file has its timing; not those of memory."""
+    """The executed ops outside of memory, each with the section of the architecture file that has its timing."""
     found = []
     for number in np.unique(program.path).tolist():
         op = program.ops[number]
@@ -125,12 +125,12 @@ def _executed(program: Program) -> list[tuple[Op, str]]:
 
 
 def executed_timings(program: Program) -> set[str]:
-    """Where the architecture file has the timing of what was executed, by dotted names."""
+    """The dotted names of the timings of all executed ops."""
     return {name for _, name in _executed(program)}
 
 
 def stall_causes(result: Result) -> list[Cause]:
-    """A cause for each stall reason that values of the hardware take away."""
+    """A cause for each stall reason that hardware values can remove."""
     values = _Values(result)
     beyond, near = least_latencies(result)
     intervals = sorted({f"{name}.issue_interval_cycles" for _, name in _executed(result.program)})
@@ -178,7 +178,7 @@ def _code(result: Result) -> list[str]:
 
 
 def resource_causes(result: Result) -> list[Cause]:
-    """A cause for each resource: twice of it, or no end of it."""
+    """A cause for each resource: twice as much, or an endless amount of it."""
     values, arch, program = _Values(result), result.arch, result.program
     bound = {b.resource: b.cycles / max(1, result.cycles) for b in result.bounds}
 
@@ -255,7 +255,7 @@ def _resource(
 
 
 def _asynchronous(result: Result, values: _Values) -> list[Cause]:
-    """Causes of the units beside the warps, where the trace tells what they do."""
+    """Causes of the units beside the warps, if the trace has their events."""
     pipeline, rings = result.pipeline, rings_of(result)
     waits = sum(w.stop - w.start for b in pipeline.barriers for w in b.waits)
     none = "" if waits else "no warp waited at an mbarrier"
@@ -279,7 +279,7 @@ def _asynchronous(result: Result, values: _Values) -> list[Cause]:
 
 
 def _distinct_sectors(program: Program) -> int:
-    """Sectors that loads, atomics and copies touch, each once; of copies, whose addresses are not known, all."""
+    """The distinct sectors of loads, atomics and copies. The sectors of copies without known addresses all count."""
     accesses = program.accesses
     asks = np.array([op.kind is Kind.GLOBAL and not op.is_store for op in program.ops])
     asked = program.access[asks[program.path[program.request_issue]]]

@@ -1,4 +1,4 @@
-"""Which mbarriers wait for what, and what is known of a pipeline without a run: bounds, said as such."""
+"""The waits at mbarriers, and bounds on what a deeper pipeline would save, without another simulation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpuemu.views.result import Result
 
 @dataclass(frozen=True)
 class Waits:
-    """The rings of mbarriers, a row each, and sentences of what else may gain how much at most."""
+    """A row for each ring of mbarriers, and sentences with bounds on the savings of other changes."""
 
     rings: tuple[Told, ...] = ()
     bounds: tuple[str, ...] = ()
 
 
 def waits_of(result: Result) -> Waits:
-    """The waits of a run; nothing where there are no mbarriers."""
+    """The waits of a run, empty if there are no mbarriers."""
     rings = tuple(table(result.pipeline, result.program))
     return Waits(rings, tuple(_bounds(result, rings)) if rings else ())
 

@@ -1,4 +1,4 @@
-"""Timing a trace without this and that: many edits, on all cores, their results in the order of the edits."""
+"""Time a trace with many edits, on all cores; the results are in the order of the edits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Timed:
-    """What came of an edit: the cycles without it, or why it cannot be run."""
+    """The outcome of an edit: the cycles without the cause, or the reason why it cannot run."""
 
     cycles: int = 0
     error: str = ""
@@ -30,14 +30,14 @@ class Timed:
 
 @dataclass
 class Timing:
-    """The job of the workers: a trace and an architecture, and edits to time them with."""
+    """The job of the workers: a trace, an architecture, and edits to time."""
 
     trace: Trace
     arch: Architecture
     _kept: OrderedDict[object, Program] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def result(self, edit: Edit) -> Result:
-        """The run without what the edit takes away. Raises GpuemuError where it cannot run so."""
+        """The run with an edit. Raises GpuemuError if it cannot run."""
         arch = self.arch.with_overrides(dict(edit.settings), where="gpuemu why") if edit.settings else self.arch
         trace = relaid(self.trace, edit.relaid) if edit.relaid else self.trace
         lowered = tuple(s for s in edit.settings if not s[0].startswith(REPLAY_ONLY))
@@ -49,7 +49,7 @@ class Timing:
         return replay(trace, arch, without(self._kept[key], arch, edit))
 
     def run(self, edit: Edit) -> Timed:
-        """The cycles without what the edit takes away."""
+        """The cycles with an edit."""
         try:
             return Timed(self.result(edit).cycles)
         except GpuemuError as error:
@@ -60,10 +60,10 @@ class Timing:
 
 
 class Runner:
-    """Times edits, in other processes where they take long; a context, at the end of which these end."""
+    """Times edits, in other processes if that takes long. This is a context that ends the processes."""
 
     def __init__(self, trace: Trace, arch: Architecture, jobs: int | None, runs: int, progress: Progress | None):
-        """`runs`: how many there will be, about; `jobs`: processes, by default one for each core."""
+        """`runs`: the approximate number of runs; `jobs`: processes, by default one per core."""
         self._workers = Workers(Timing(trace, arch), jobs or cores())
         self._progress = progress or (lambda done, total: None)
         self._total = runs
@@ -76,12 +76,12 @@ class Runner:
         self._workers.__exit__(*raised)
 
     def expect(self, runs: int) -> None:
-        """So many are still to come."""
+        """Announce this many further runs."""
         self._total = self._done + runs
         self._progress(self._done, self._total)
 
     def times(self, edits: Sequence[Edit]) -> list[Timed]:
-        """What comes of each edit, in their order. Raises GpuemuError if workers are lost again and again."""
+        """The outcomes of edits, in their order. Raises GpuemuError if workers are lost again and again."""
         return self._workers.outcomes(edits, self._one_done)
 
     def _one_done(self) -> None:

@@ -1,8 +1,8 @@
-"""Rings of mbarriers with further stages: the events of a program as they would be.
+"""Rings of mbarriers with further stages: the events that a program would then have.
 
-Each use of a stage gets an mbarrier of its own, told by the order in which a warp comes to those of the ring. Whoever
-waits for a stage to be empty then waits for an earlier use, or, in the first rounds, not at all. What the asking warp
-does in between stays as it is: a loop that asks for the stage three ahead asks no sooner.
+Each use of a stage gets its own mbarrier, numbered by the order in which a warp reaches the mbarriers of the ring. A
+wait for an empty stage then waits for an earlier use, or not at all in the first rounds. The code of the warp does not
+change: a loop that requests the stage three ahead requests it no sooner.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from gpuemu.views.pipeline import barriers_of
 from gpuemu.views.result import Result
 
 Rings = tuple[tuple[tuple[int, ...], int, bool], ...]
-"""Of each the numbers of its mbarriers in the order in which they are used, the bytes of a phase, and whether who asks
-for copies waits for it."""
+"""For each ring: its mbarriers in the order of their use, the bytes of a phase, and whether the requester of copies
+waits for it.
+"""
 
 
 class _Irregular(Exception):
@@ -28,18 +29,18 @@ class _Irregular(Exception):
 
 
 def deeper(program: Program, rings: Rings, further: int) -> Program:
-    """The program with so many further stages in each ring. Raises GpuemuError where its uses are not in turns."""
+    """The program with further stages in each ring. Raises GpuemuError if a ring is not used in turns."""
     try:
         return _Expanded(program, rings, further).program()
     except _Irregular:
-        found = "mbarriers that are not used in turns"
+        found = "the mbarriers are not used in turns"
         raise GpuemuError.one(
-            "gpuemu why", None, "stages", found, "expected a ring whose stages follow each other"
+            "gpuemu why", None, "stages", found, "Choose a ring whose stages follow each other"
         ) from None
 
 
 def rings_of(result: Result) -> Rings:
-    """The rings of the first CTA whose stages are used again, full ones and empty ones."""
+    """The rings of the first CTA whose stages are reused: those for full stages and those for empty ones."""
     pipeline, first_issue = result.pipeline, result.program.first_issue
 
     def warps(issues: list[int]) -> set[int]:
@@ -59,7 +60,7 @@ def rings_of(result: Result) -> Rings:
 
 
 class _Expanded:
-    """Collects the events anew, one for each execution."""
+    """Collects the new events, one for each execution."""
 
     def __init__(self, program: Program, rings: Rings, further: int):
         assert program.events is not None
@@ -82,7 +83,7 @@ class _Expanded:
         self._parity: dict[tuple[int, int], int] = {}
         told: list[list[int]] = []
         kept: list[int] = []
-        first: dict[int, list[int]] = defaultdict(list)  # a ring's mbarriers by the executions that initialise them
+        first: dict[int, list[int]] = defaultdict(list)  # a ring's mbarriers by the executions that initialize them
         parity = events.parity[events.number].copy()
         for k, (number, warp, cta) in enumerate(
             zip(events.number.tolist(), warps.tolist(), ctas.tolist(), strict=True)
@@ -134,7 +135,7 @@ class _Expanded:
         return self._ids.setdefault((r, use), self._free + len(self._ids))
 
     def _waited(self, warp: int, barrier: int, parity: int) -> int:
-        """The use of the ring whose end the next wait of a warp is for; below 0 where it waits for none."""
+        """The use of the ring for whose end the next wait of a warp waits; below 0 if it waits for none."""
         turn = self._times[warp, barrier, "waits"]
         self._times[warp, barrier, "waits"] += 1
         ahead = self._parity.setdefault((warp, barrier), parity)

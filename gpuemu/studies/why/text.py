@@ -28,7 +28,7 @@ VERSION = 1
 
 
 def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Iterator[Line]:
-    """The lines, each with a style, at most `columns` wide; `everything`: all rows and pairs."""
+    """The lines with their styles, at most `columns` wide; `everything`: all rows and pairs."""
     changed = "".join(f", {name}={value}" for name, value in answer.overrides.items() if name != "chip")
     chip = f", {answer.chip}" if answer.chip else ""
     head = f"{answer.kernel} on {answer.arch}{chip}{changed}: {answer.cycles:,} SM cycles{answer.share}"
@@ -65,7 +65,7 @@ def lines(answer: Answer, everything: bool = False, columns: int = WIDTH) -> Ite
 
 
 def _table(answer: Answer, shown: Sequence[Finding], everything: bool) -> Table:
-    """With `everything`, causes have the names that --only takes."""
+    """The table of causes. With `everything`, causes have the names that --only takes."""
     heads: list[Column] = [*_SAVED, words("Cause"), words("Simulated change"), words("What to try")]
     rows: list[tuple[Cell, ...]] = []
     for finding in shown:
@@ -78,7 +78,7 @@ def _table(answer: Answer, shown: Sequence[Finding], everything: bool) -> Table:
 
 
 def _left_out(answer: Answer, little: int, columns: int) -> Iterator[Line]:
-    """How many rows and causes only --all shows."""
+    """The number of rows and causes that only --all shows."""
     parts = (
         [f"{little} row{'s' * (little != 1)} save{'s' * (little == 1)} less than {LEAST_SHARE:.0%}"] if little else []
     )
@@ -139,7 +139,7 @@ def _wrapped(style: Style, text: str, columns: int) -> Iterator[Line]:
 
 
 def as_data(answer: Answer) -> dict[str, Any]:
-    """The answer as dicts, lists, words and whole numbers; docs/why.md has the fields."""
+    """The answer as dicts, lists, strings and integers; docs/why.md has the fields."""
     return {
         "gpuemu_why": VERSION,
         "kernel": answer.kernel,
@@ -180,7 +180,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
 
 
 def as_csv(answer: Answer) -> str:
-    """A line for each cause, then for each pair, whose second cause is in a column of its own."""
+    """A line for each cause, then for each pair, whose second cause has its own column."""
     names = ("cause", "second", "rule", "gained", "beyond", "cycles", "advice", "repeat")
     rows: list[tuple[Cell, ...]] = [
         (row.cause.name, "", row.cause.rule, row.gained, "", row.cycles, row.cause.advice, row.repeat)

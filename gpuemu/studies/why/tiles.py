@@ -1,7 +1,7 @@
-"""Tiles of shared memory, as far as a trace shows them, and the best layout of each.
+"""The tiles of shared memory in a trace, and the best layout of each.
 
-Instructions that touch the same bytes touch one tile. Where its accesses have excess wavefronts, the search counts
-every padding and swizzle under them: a few executions of each instruction decide, all are timed.
+Instructions that touch the same bytes touch one tile. If its accesses have excess wavefronts, the search counts every
+padding and swizzle for them. A few executions of each instruction choose the layout, and all are timed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gpuemu.trace.residency import residency
 
 _RULE = "Uncoalesced Shared Accesses"
 MOST_EXECUTIONS = 128
-"""Of a tile, that the search counts; more are taken evenly from all that differ."""
+"""The most executions of a tile's instruction that the search counts, taken evenly from all distinct ones."""
 
 
 @dataclass(frozen=True)
 class _Touches:
-    """What executions of a shared-memory instruction touch: distinct rows of addresses, and how many there were."""
+    """The executions of a shared-memory instruction: distinct rows of addresses, and their number."""
 
     index: int
     kind: AccessKind
@@ -53,7 +53,7 @@ class _Touches:
 
 
 def tile_causes(trace: Trace, arch: Architecture, excess: Mapping[int, int]) -> list[Cause]:
-    """For each tile with conflicts the best layout, and that of all of them together; `excess` is by instruction."""
+    """The best layout for each tile with conflicts, and for all of them together; `excess` is by instruction."""
     found: list[tuple[Cause, Relaid]] = []
     for touching in _tiles(trace, arch):
         if not any(excess.get(touches.index) for touches in touching):
@@ -71,7 +71,7 @@ def tile_causes(trace: Trace, arch: Architecture, excess: Mapping[int, int]) -> 
 
 
 def _tiles(trace: Trace, arch: Architecture) -> Iterator[list[_Touches]]:
-    """The instructions of each tile, tiles in the order of their addresses."""
+    """The instructions of each tile, with tiles in the order of their addresses."""
     touching = list(_shared_accesses(trace, BankGeometry.of(arch)))
     spans = [t.bytes_touched for t in touching]
     owner = np.full(max((int(s.max()) + 1 for s in spans if len(s)), default=0), -1)
@@ -92,7 +92,7 @@ def _tiles(trace: Trace, arch: Architecture) -> Iterator[list[_Touches]]:
         if len(span):
             low, high = ends.get(root(number), (int(span[0]), int(span[-1])))
             ends[root(number)] = min(low, int(span[0])), max(high, int(span[-1]))
-    # Tiles whose ranges lie in each other are one, of which no instruction touches all.
+    # Overlapping tiles are one tile, of which no single instruction touches all.
     merged: list[tuple[int, list[int]]] = []
     for tile, (low, high) in sorted(ends.items(), key=lambda item: item[1]):
         if merged and low <= merged[-1][0]:
@@ -126,7 +126,7 @@ def _shared_accesses(trace: Trace, geometry: BankGeometry) -> Iterator[_Touches]
 
 
 def _kind_and_width(instruction: Instruction) -> tuple[AccessKind, int] | None:
-    """Of an instruction that names shared memory; None for others."""
+    """The accesses of an instruction that names shared memory, None for others."""
     operation = instruction.operation
     if operation.row is Row.COPY:
         return AccessKind.COPY, operation.width_bits
@@ -139,7 +139,7 @@ def _kind_and_width(instruction: Instruction) -> tuple[AccessKind, int] | None:
 
 
 def _best(touching: list[_Touches], trace: Trace, arch: Architecture) -> tuple[Cause, Relaid] | None:
-    """The tile's best layout; None if it has no shape that the search can judge, or plain rows are as good."""
+    """The tile's best layout. None if the search cannot judge its shape, or if plain rows are as good."""
     touched = np.unique(np.concatenate([t.bytes_touched for t in touching]))
     pitch = _pitch(touching)
     narrow = min(t.size for t in touching)
@@ -203,7 +203,7 @@ def _padded(chosen: Candidate, tile: Tile) -> str:
 
 
 def _resident(trace: Trace, arch: Architecture) -> int:
-    """CTAs that fit on the SM; 0 where none does."""
+    """The number of CTAs that fit on the SM; 0 if none fits."""
     try:
         return min(residency(trace, arch).values())
     except GpuemuError:
@@ -222,7 +222,9 @@ def _as_access(touches: _Touches, first: int, size: int, instructions: int) -> T
 
 
 def _pitch(touching: list[_Touches]) -> int:
-    """Bytes of a row: what all steps have in common that neighbouring lanes make, other than to the next vector."""
+    """The bytes of a row: the greatest common divisor of the steps between neighboring lanes, except to the next
+    vector.
+    """
     found = 0
     for touches in touching:
         for row, active in zip(touches.rows[:MOST_EXECUTIONS], touches.active[:MOST_EXECUTIONS], strict=True):

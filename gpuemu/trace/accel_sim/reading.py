@@ -185,7 +185,7 @@ class _Reader:
                 "source line", shown(source), "expected a line number, because the header has enable lineinfo = 1"
             )
         if not PC.match(pc) or int(pc, 16) % INSTRUCTION_BYTES:
-            place = ", behind a source line," if source else ""
+            place = " after the source line" if source else ""
             self._cursor.refuse("PC", shown(pc), f"expected a multiple of {INSTRUCTION_BYTES} in hexadecimal{place}")
         if not MASK.match(mask):
             self._cursor.refuse("MASK", shown(mask), "expected 8 hexadecimal digits")

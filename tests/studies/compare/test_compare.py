@@ -143,14 +143,14 @@ def test_csv_has_a_row_a_figure_and_goes_to_a_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("v5_swizzle", "ncu.csv"), "ncu.csv:7: Kernel Name: found no launch of v5_swizzle"),
+        (("v5_swizzle", "ncu.csv"), "ncu.csv:7: Kernel Name: the file has no launch of v5_swizzle"),
         ((*one("1"), "--block", "64"), "ncu.csv:7: Grid Size: found one4 launched with grid (1, 1, 1) and block (32, 1, 1)"),
         ((*one("1"), "--launch", "9"), "--launch: found '9'"),
         ((*one("1"), "--tolerance", "much"), "--tolerance: found 'much'"),
         ((*one("1"), "--tolerance", "=5%"), "--tolerance: found '=5%'"),
         ((*one("1"), "--tolerance", "lts__*=0"), "--tolerance: 'lts__*'"),
-        (("v5_swizzle", "one.cu"), "one.cu:1: found no header of the profiler's, but "),
-        (("v5_swizzle", "none.csv"), "none.csv: found no such file"),
+        (("v5_swizzle", "one.cu"), "one.cu:1: no header of the profiler, but "),
+        (("v5_swizzle", "none.csv"), "none.csv: no such file"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], message: str, folder: Path) -> None:

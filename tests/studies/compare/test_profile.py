@@ -139,9 +139,9 @@ RAW = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "p.csv: found no header of the profiler's, but nothing"),
-        ("a,b\n1,2\n", "p.csv:1: found no header of the profiler's, but 'a'"),
-        ("==ERROR== no kernels\n", "p.csv: found no header of the profiler's, but nothing"),
+        ("", "p.csv: no header of the profiler, but nothing"),
+        ("a,b\n1,2\n", "p.csv:1: no header of the profiler, but 'a'"),
+        ("==ERROR== no kernels\n", "p.csv: no header of the profiler, but nothing"),
         (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: found no row of units"),
         (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns"),
         (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'"),

@@ -287,7 +287,7 @@ def test_a_block_that_is_none_is_refused(threads):
 def test_no_access_is_refused_and_so_is_one_that_is_never_aligned():
     assert refusal(accesses=[]) == "search: access: there is no access"
     message = refusal(accesses=["LDS.32: row = 0; column = 1"])
-    assert message.startswith("search: access: vectors that no layout leaves whole and aligned")
+    assert message.startswith("search: access: no layout keeps its vectors whole and aligned")
 
 
 def test_without_work_for_any_thread_there_are_no_virtual_threads():

@@ -356,7 +356,7 @@ def test_a_list_of_configurations_in_a_file(tmp_path: Path, transpose: Path) -> 
         (["k.cu", "--vary", "T=1", "--vary", "T=2"], r"--vary: a name is given twice"),
         (["k.cu", "--top", "0"], r"--top: found '0'"),
         (["k.cu", "--vary", "T=1,2", "--grid", "U*4"], r"--grid: unknown name 'U'"),
-        (["l.json"], r"l.json: found no JSON"),
+        (["l.json"], r"l.json: invalid JSON"),
     ],
 )
 def test_what_is_wrong_as_a_whole_is_said_at_once(words: list[str], message: str) -> None:

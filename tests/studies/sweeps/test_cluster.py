@@ -71,7 +71,7 @@ def test_a_worker_with_another_version_is_refused(cluster: Any, monkeypatch: pyt
     monkeypatch.setattr(elsewhere, "program_digest", lambda: "that of another version")
     vary = {"shared_memory.banks": [16, 32]}
     assert refused(gpuemu.sweep, "v5_swizzle", vary, cluster=cluster.scheduler_address) == [
-        "gpuemu: a worker with another version of gpuemu"
+        "gpuemu: a worker has another version of gpuemu"
     ]
 
 

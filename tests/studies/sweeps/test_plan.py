@@ -144,7 +144,7 @@ def test_wrong_values_and_names_are_refused_before_anything_runs(tile_file: str,
     ]
     assert refused(plan, study("v9")) == refused(gpuemu.load_trace, "v9")
     assert refused(plan, study("v5_swizzle", arch=("sm_99",))) == refused(gpuemu.load_arch, "sm_99")
-    assert refused(plan, study("k.cubin")) == ["k.cubin: machine code"]
+    assert refused(plan, study("k.cubin")) == ["k.cubin: machine code is not a trace"]
     assert refused(plan, study()) == ["gpuemu sweep: there is no trace"]
 
 

@@ -121,8 +121,8 @@ def test_the_same_records_give_the_same_bytes(ending: str, tmp_path: Path) -> No
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused) -> None:
     assert refused(check_plot, Path("p.gif")) == ["p.gif: the ending '.gif'"]
     failed = [{**r, "status": "failed"} for r in tiles(range(64, 72, 8))]
-    assert refused(draw, failed, VARIED, Path("p.png")) == ["p.png: no point ran"]
+    assert refused(draw, failed, VARIED, Path("p.png")) == ["p.png: there is nothing to plot: no point ran"]
     missing = tmp_path / "missing" / "p.png"
     assert refused(draw, tiles(range(64, 72, 8)), VARIED, missing) == [f"{missing}: no such file or directory"]
     monkeypatch.setattr(plot, "find_spec", lambda name: None)
-    assert refused(check_plot, Path("p.png")) == ["--plot: no matplotlib here"]
+    assert refused(check_plot, Path("p.png")) == ["--plot: plots need matplotlib"]

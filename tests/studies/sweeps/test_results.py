@@ -125,7 +125,7 @@ def test_records_go_straight_into_pandas_and_polars() -> None:
 
 def test_without_polars_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, refused) -> None:
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    assert refused(files.as_parquet, FOUND) == ["--format: parquet, without polars here"]
+    assert refused(files.as_parquet, FOUND) == ["--format: parquet needs polars"]
 
 
 # Tables.

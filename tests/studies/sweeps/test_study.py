@@ -58,7 +58,7 @@ def test_vary_lists_yaml_values_and_ranges(text: str, expected: list[object]) ->
         ),
         ("a.b=3,null", "--vary: a.b: nothing"),
         ("a.b={x: 3}", "--vary: a.b: a mapping"),
-        ("a.b=[3", "--vary: a.b: text that is not YAML (did not find expected ',' or ']')"),
+        ("a.b=[3", "--vary: a.b: invalid YAML (did not find expected ',' or ']')"),
     ],
 )
 def test_a_vary_that_is_none_is_refused(text: str, message: str | None, refused) -> None:
@@ -175,7 +175,7 @@ def test_a_study_file_may_list_its_points(tmp_path: Path) -> None:
             "8: vary.shared_memory.latency_cycles: the range 35..25",
         ),
         ("vary:\n", "points: []\nvary:\n", "6: points: both vary and points"),
-        ("[16, 32]", "[16, 32]\n  shared_memory.banks: 3", "8: vary.shared_memory.banks: the key a second time"),
+        ("[16, 32]", "[16, 32]\n  shared_memory.banks: 3", "8: vary.shared_memory.banks: the key appears twice"),
     ],
 )
 def test_a_study_file_with_a_mistake_is_refused_with_its_line(

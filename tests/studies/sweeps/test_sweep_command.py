@@ -165,7 +165,7 @@ def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Pat
         ),
         (
             ("v5_swizzle", "--study", "none.yaml"),
-            "none.yaml: found no such file",
+            "none.yaml: no such file",
         ),
         (
             ("v5_swizzle", "--format", "parquet"),

@@ -65,7 +65,7 @@ def test_a_second_stage_gains_what_a_third_does_not() -> None:
 
 
 def test_stages_that_are_not_used_in_turns_are_refused() -> None:
-    with pytest.raises(gpuemu.GpuemuError, match="stages: found mbarriers that are not used in turns"):
+    with pytest.raises(gpuemu.GpuemuError, match="stages: the mbarriers are not used in turns"):
         why(ring(3, order=(0, 2, 1, 4, 3, 5)), "sm_90", only=["stages"])
 
 

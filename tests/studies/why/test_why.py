@@ -140,7 +140,7 @@ def test_by_line_the_instructions_of_a_line_are_one_cause() -> None:
     inlined = tuple(replace(i, source=(("mma.hpp", 91), ("k.cu", 5), *i.source)) for i in code)
     by = gpuemu.why(replace(trace, code=inlined), "sm_89", only=["conflicts@k.cu:5"])
     assert [row.cause.name for row in by.rows] == ["conflicts@k.cu:5"], "a line of its own, not the library's"
-    with pytest.raises(gpuemu.GpuemuError, match="no source lines for --by line"):
+    with pytest.raises(gpuemu.GpuemuError, match="the code has no source lines for --by line"):
         gpuemu.why(replace(trace, code=tuple(replace(i, source=()) for i in code)), "sm_89", by="line")
     with pytest.raises(gpuemu.GpuemuError, match='expected "instruction" or "line"'):
         gpuemu.why(trace, "sm_89", by="warp")

@@ -1,1 +1,1 @@
-"""Data races: who accesses which byte, what happens before what, and which pairs nothing orders."""
+"""Data races: the accesses to each byte, the order between them, and the pairs that nothing orders."""

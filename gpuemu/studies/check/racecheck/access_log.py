@@ -34,7 +34,7 @@ from gpuemu.studies.check.racecheck.shadow_memory import Conflicts, ShadowMemory
 
 _WIDEST = 16
 _MOST_ENTRIES = 1 << 14
-"""Accesses between two barriers that are kept before they are looked at."""
+"""The most accesses between two barriers that are kept before they are examined."""
 _STRAND_BITS = 30
 _STRANDS = (1 << _STRAND_BITS) - 1
 _BARRIER_SHIFT = 3
@@ -42,17 +42,17 @@ _BARRIER_SHIFT = 3
 
 
 def _changes(does: Indices) -> NDArray[np.bool_]:
-    """Which of these accesses change memory."""
+    """Whether each of these accesses changes memory."""
     return np.isin(does, (Does.WRITE, Does.ATOMIC))
 
 
 @dataclass
 class _Logged:
-    """What a cluster, or a CTA that has none, has logged.
+    """The log of a cluster, or of a CTA without one.
 
     `log`: the accesses since the last barrier for all, by name. `most`: the number of accesses at which the log is
-    looked at. `marked`: how many of the first ones later CTAs have been compared with. `last`: the access logged last.
-    `barriers`: units of 8 bytes that are barriers themselves.
+    examined. `marked`: the number of first accesses that have been compared with earlier CTAs. `last`: the access
+    logged last. `barriers`: units of 8 bytes that are barriers themselves.
     """
 
     log: dict[object, Entry] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Logged:
 
 
 class AccessLog:
-    """The log of one memory: shared memory, or all buffers of global memory, which `lasting` CTAs have in common."""
+    """The log of one memory: of shared memory, or of all buffers of global memory, which `lasting` CTAs share."""
 
     def __init__(self, race: RaceContext, name: str, size: int, describe: Callable[[int], str], lasting: bool):
         self._race = race
@@ -75,11 +75,11 @@ class AccessLog:
         self._shadow: ShadowMemory | None = None
         self.start()
         self._known: dict[frozenset[object], tuple[list[Finding], list[Same]]] = {}
-        """What equal accesses between two barriers were found to do, and which of them stored the same values then."""
+        """The verdicts on equal sets of accesses between two barriers, and which of them stored equal values then."""
         self._kept: list[Entry] = [None]  # type: ignore[list-item]
 
     def add(self, name: object, make: Callable[[], Entry]) -> None:
-        """Log an access unless one of this name has been since the last barrier."""
+        """Log an access, unless one of this name has been logged since the last barrier."""
         logged = self.per_cluster
         entry = logged.log.get(name)
         if entry is None:
@@ -110,7 +110,7 @@ class AccessLog:
         self.forget({})
 
     def forget(self, pending: dict[int, int]) -> None:
-        """Behind a barrier for all: keep of the log what copies do that are `pending`, by their old and new strands."""
+        """After a barrier for all: keep only the accesses of `pending` copies, by their old and new strands."""
         kept = []
         for entry in self.per_cluster.log.values() if pending else ():
             chosen = np.array([s in pending for s in entry.strands.tolist()], np.bool_)
@@ -126,7 +126,7 @@ class AccessLog:
         self.per_cluster = _Logged(log, len(log) + _MOST_ENTRIES, len(log), None, self.per_cluster.barriers)
 
     def thin(self) -> None:
-        """Of a log that was looked at keep what something that is still to come may race with."""
+        """Keep only the accesses of an examined log that later accesses may race with."""
         strands = self._race.strands
         current = strands.current() | self._race.order.pending
         before = strands.settled(current)
@@ -143,7 +143,7 @@ class AccessLog:
         self._keep(kept)
 
     def look(self) -> None:
-        """Find the races among what is logged."""
+        """Find the races in the log."""
         entries = list(self.per_cluster.log.values())
         if not entries or (not self._lasting and not any(e.does in (Does.WRITE, Does.ATOMIC) for e in entries)):
             return
@@ -186,7 +186,7 @@ class AccessLog:
                 self._kept.append(entry)
 
     def _within(self, entries: list[Entry], same: list[Same]) -> list[Finding]:
-        """What races among the threads of this CTA."""
+        """The races among the threads of this CTA."""
         if not any(e.does in (Does.WRITE, Does.ATOMIC) for e in entries):
             return []
         unit = min(min(e.size for e in entries), _WIDEST)
@@ -209,13 +209,13 @@ class AccessLog:
         return found
 
     def _of_barriers(self, rows: Rows, shift: int) -> Rows:
-        """Whoever reads a barrier's word tests it."""
+        """Reads of a barrier's word are tests of the barrier."""
         words = np.fromiter(self.per_cluster.barriers, np.int64, len(self.per_cluster.barriers))
         tests = np.isin(rows.unit << shift >> _BARRIER_SHIFT, words) & (rows.does == Does.READ)
         return rows._replace(does=np.where(tests, int(Does.STRONG_READ), rows.does))
 
     def _across(self, entries: list[Entry]) -> list[Finding]:
-        """What races with other CTAs, of entries that have not been compared with theirs."""
+        """The races with other CTAs, for entries that have not been compared yet."""
         entries, self.per_cluster.marked = entries[self.per_cluster.marked :], len(entries)
         if not entries:
             return []

@@ -1,4 +1,4 @@
-"""Records of the access log, and all of them as rows: one row for each unit of memory that a lane touches."""
+"""The records of the access log, and all of them as rows: one row for each unit of memory that a lane touches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_PATTERNS = 4096
 
 
 class Does(IntEnum):
-    """What an access does: plain reads and writes, atomic ones, and reads of `strong` order, as of a flag."""
+    """Kinds of accesses: plain reads and writes, atomics, and `strong` reads, such as of a flag."""
 
     READ = 0
     WRITE = 1
@@ -35,15 +35,15 @@ CONFLICTS = (
     (True, True, False, False),
     (False, True, False, False),
 )
-"""Whether two accesses of different threads that nothing orders are a race, by what both do."""
+"""Whether two accesses of different threads that nothing orders are a race, by their kinds."""
 
 
 @dataclass(eq=False, slots=True)
 class Entry:
     """An access of the log: `offsets` [n] bytes from `base` of `size` bytes each, by `lanes` [n] in `strands` [n].
 
-    `phases` [n]: between which two of its warp's synchronisations each lane was; None where that is not known.
-    `copy`: the kind of what goes on behind its instruction, "" if nothing does. `collective`: each lane gets what
+    `phases` [n]: the synchronizations of its warp between which each lane was; None if that is not known. `copy`: the
+    kind of the copy that goes on after its instruction, "" if none does. `collective`: each lane gets the data that
     others have addressed.
     """
 
@@ -64,7 +64,7 @@ class Entry:
     number: int = 0
 
     def part(self, chosen: NDArray[np.bool_], strands: Indices) -> Entry:
-        """The same of some of its lanes, in other strands."""
+        """The access of some of its lanes, in other strands."""
         phases = None if self.phases is None else self.phases[chosen]
         return Entry(
             self.instruction, self.does, self.size, self.base, self.offsets[chosen], self.lanes[chosen], strands,
@@ -72,14 +72,14 @@ class Entry:
         )  # fmt: skip
 
     def same(self, i: int, other: Entry, j: int) -> bool:
-        """Whether two lanes, by their places here and there, stored the same value each time."""
+        """Whether two lanes, by their indices in both accesses, stored equal values each time."""
         if self.values is None or other.values is None or self.varied or other.varied:
             return False
         return bool(self.values[i].tobytes() == other.values[j].tobytes())
 
 
 class Rows(NamedTuple):
-    """Accesses of lanes to units, arrays of one length in the order of the log; `entry` counts in the log."""
+    """Accesses of lanes to units: arrays of one length, in the order of the log. `entry` is the index in the log."""
 
     unit: Indices
     strand: Indices
@@ -92,13 +92,13 @@ class Rows(NamedTuple):
         return Rows(*(column[chosen] for column in self))
 
     def tags(self, entries: Sequence[Entry]) -> Indices:
-        """Strand, number of the entry and lane of each as one number."""
+        """The strand, the entry and the lane of each as one number."""
         numbers = np.array([entry.number for entry in entries], np.int64)
         return self.strand << STRAND_SHIFT | numbers[self.entry] << _LANE_BITS | self.lane
 
 
 def tags(entry: Entry) -> Indices:
-    """As Rows.tags, of each lane of an access."""
+    """The tags of an access's lanes, as in Rows.tags."""
     return entry.strands << STRAND_SHIFT | entry.number << _LANE_BITS | entry.lanes
 
 
@@ -124,13 +124,13 @@ def lane_of(tags: Any) -> Any:
 
 @dataclass
 class Units:
-    """Which units of `1 << shift` bytes accesses touch, remembered by their offsets and size."""
+    """The units of `1 << shift` bytes that accesses touch, cached by offsets and size."""
 
     shift: int
     _known: dict[tuple[int, int], tuple[Any, Indices, Indices | None]] = field(default_factory=dict)
 
     def of(self, entry: Entry) -> tuple[Indices, Indices | None]:
-        """Units from the entry's base on, and of which of its lanes each is; None: one unit of each."""
+        """The units from the entry's base on, and the lane of each; None: one unit for each lane."""
         key = id(entry.offsets), entry.size
         found = self._known.get(key)
         if found is None:

@@ -25,7 +25,8 @@ _LANE_BITS = 10
 
 @dataclass
 class _Stores:
-    """The stores of a cluster, or of a CTA that has none, to each 4 bytes of shared memory, and who reads there.
+    """The last stores of a cluster, or of a CTA without one, to each 4 bytes of shared memory, and the copies that
+    read.
 
     `strand`, `lane`, `offset`: of the last store that no proxy fence has followed; the strand is 0 if there is none.
     The upper bits of `lane` are the CTA, and `offset` is that of the instruction. `fences`: the strands after proxy
@@ -74,7 +75,7 @@ class AsyncProxy:
         self.per_cluster.fences += self._strands.of(lanes)
 
     def close(self) -> None:
-        """A barrier for all is about to come: what has a fence behind it is seen from now on."""
+        """A barrier for all follows: afterwards the proxy sees the stores before a fence."""
         if not self.concerned:
             return
         open_ = np.unique(self.per_cluster.strand[self.per_cluster.strand != 0])
@@ -86,7 +87,7 @@ class AsyncProxy:
         self.per_cluster.fences = []
 
     def settle(self) -> None:
-        """Strands up to the base come before everything: what has a fence among them behind it is seen from now on."""
+        """Everything before the base is ordered: from now on the proxy sees the stores before a fence there."""
         base, fences = self._strands.per_cluster.base, self.per_cluster.fences
         self.per_cluster.fences = [f for f in fences if f < base]
         self.close()

@@ -1,4 +1,4 @@
-"""Bulk copies and matrix units: the bytes that one instruction of a lane reads and writes, in a strand of its own."""
+"""Bulk copies and matrix units: one instruction of a lane reads and writes many bytes, in a strand of its own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class _LastCopy:
 
 
 class BulkCopies:
-    """Logs blocks. `parity`: what that of an mbarrier is now, by its byte in the shared memory of the cluster's CTAs.
+    """Logs blocks. `parity` returns the parity of an mbarrier, by its byte in the shared memory of the cluster's CTAs.
 
-    Each of those is `stride` bytes behind the one before. Global memory counts from `origin`.
+    The shared memories of these CTAs are `stride` bytes apart. Global memory counts from `origin`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class BulkCopies:
             self._add(self._shared, site, lane, places, Does.WRITE if store else Does.READ, kind, rank * self._stride)
 
     def moves(self, site: Any, lane: int, places: Indices, does: Does) -> None:
-        """The other side of the block: these bytes of global memory, addresses."""
+        """The other side of the block: these addresses of global memory."""
         if self._global is not None and len(places):
             self._add(self._global, site, lane, places - self._origin, does, "bulk")
 
@@ -79,7 +79,7 @@ class BulkCopies:
         memory.add(object(), lambda: entry)
 
     def completes(self, site: Any, barrier: int, lane: int, rank: int, copies: Sequence[int] = ()) -> None:
-        """Copies in these strands, or the last one, have told the mbarrier at this byte that they are done."""
+        """Copies in these strands, or the last one, have reported to the mbarrier at this byte that they are done."""
         barrier += rank * self._stride
         self._shared.per_cluster.barriers.add(barrier // 8)
         now = self._order.strands.per_cluster.of_lane[[lane]]
@@ -90,7 +90,7 @@ class BulkCopies:
         self._order.told(barrier, copies or self.per_cta.beside.tolist(), self._parity(barrier))
 
     def sends(self, site: Any, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
-        """Lanes store so many bytes each to the shared memory of a CTA, of which mbarriers there are told."""
+        """Lanes store this many bytes each to the shared memory of a CTA, and report to mbarriers there."""
         now = self._order.strands.per_cluster.of_lane[lanes]
         here = np.isin(np.arange(len(self._order.strands.per_cluster.of_lane)), lanes)
         copies = {strand: int(self._order.bulk_copy(strand, here)[0]) for strand in np.unique(now).tolist()}

@@ -1,7 +1,7 @@
-"""The cluster that executes. The CTAs of a cluster share strands, mbarriers and memories; a CTA without one is alone.
+"""The executing cluster. The CTAs of a cluster share strands, mbarriers and memories; a CTA without one is alone.
 
-Clusters take turns, as CTAs do, when one waits for another. `ClusterState` keeps the records of a cluster that waits,
-and puts them back when one of its CTAs goes on.
+Clusters take turns, as CTAs do, when one waits for another. `ClusterState` keeps the records of a waiting cluster, and
+restores them when one of its CTAs goes on.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class FollowsClusters(Protocol):
 
 @dataclass
 class _Left:
-    """How many CTAs of a cluster have not ended."""
+    """The number of CTAs of a cluster that have not ended."""
 
     ctas: int
 
 
 class ClusterState:
-    """The clusters of a launch. `machine`: its memory, which knows of the CTA that executes."""
+    """The clusters of a launch. `machine`: its memory, which knows the executing CTA."""
 
     def __init__(self, machine: Any, race: RaceContext, memories: Sequence[AccessLog], proxies: AsyncProxy):
         self._machine, self._race, self._memories, self._proxies = machine, race, memories, proxies
         self._now: object = None
-        """The cluster that executes, or the CTA if it has none; None between two."""
+        """The executing cluster, or the CTA if it has none; None between two."""
         self.per_cluster = _Left(1)
         releases = [] if race.releases is None else [race.releases]
         self._owners: list[FollowsClusters] = [self, race.strands, race.order, proxies, *memories, *releases]
@@ -82,7 +82,7 @@ class ClusterState:
         self._proxies.settle()
 
     def end(self, failed: bool) -> None:
-        """A CTA has ended; `failed`: and so has the launch."""
+        """A CTA has ended; `failed`: and the launch with it."""
         self.per_cluster.ctas -= 1
         if self.per_cluster.ctas and not failed:
             return

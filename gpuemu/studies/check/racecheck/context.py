@@ -1,4 +1,4 @@
-"""What the parts of racecheck share: whether one strand, or some lanes of it, comes before another strand."""
+"""The shared parts of racecheck: whether a strand, or some of its lanes, precedes another strand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuemu.studies.check.racecheck.happens_before import HappensBefore
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 _FIRST_APART = 1 << 28
-"""From here on numbers stand for some lanes of a strand, not for strands."""
+"""Numbers from here on mean some lanes of a strand, not strands."""
 
 
 class RaceContext:
@@ -36,27 +36,27 @@ class RaceContext:
         self._known: dict[tuple[int, int], bool] = {}
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._apart: list[tuple[int, tuple[int, ...]]] = []
-        """By their numbers less `_FIRST_APART`, lanes of a strand that the same releases have."""
+        """The lanes of a strand with equal releases, by their numbers minus `_FIRST_APART`."""
         self.releases: Any = None
         self.mates: tuple[int, ...] = ()
         """The CTAs of the cluster that executes, by rank; none if it has one."""
         self._stride = stride
         self.polls: set[int] = set()
-        """Loads that wait for a flag (see `value_flow`), by their offsets: they race with nobody."""
+        """Loads that wait for a flag (see `value_flow`), by their offsets. They are no races."""
         self.updates: set[int] = set()
         """Loads and stores that change a word in place (see `value_flow`), by their offsets."""
         self.looks: dict[int, frozenset[int]] = {}
-        """Loads that decide whether an atomic is worth it, and the atomics (see `value_flow`), by their offsets."""
+        """Loads that decide whether an atomic is needed, and the atomics (see `value_flow`), by their offsets."""
 
     def shared_at(self, at: int) -> str:
-        """What a place in the shared memory of the CTAs of a cluster is called, each `stride` bytes behind another."""
+        """The name of a place in the shared memory of a cluster's CTAs, which are `stride` bytes apart."""
         rank, byte = divmod(at, self._stride)
         return shared_byte(byte) + (f" of CTA {rank} of the cluster" if self.mates else "")
 
     def apart(self, strands: Indices, lanes: Indices, changes: NDArray[np.bool_]) -> Indices:
-        """Strands of accesses by lanes; numbers of their own for what changes memory, where releases have some lanes.
+        """The strands of accesses by lanes. Changes of memory get separate numbers if releases cover only some lanes.
 
-        Loads are taken to be done by the time at which any lane of their warp releases what was before.
+        Loads count as done when any lane of their warp releases the accesses before it.
         """
         torn = [s for s in np.unique(strands[changes]).tolist() if self._parts(s)]
         if not torn:
@@ -74,7 +74,7 @@ class RaceContext:
         )
 
     def _number(self, strand: int, lane: int) -> int:
-        """The number of the lanes of a strand that the same releases have as this one."""
+        """The number for the lanes of a strand that have the same releases as this one."""
         key = strand, tuple(release for release, lanes in self._parts(strand) if lanes >> lane & 1)
         number = self._numbers.get(key)
         if number is None:
@@ -83,11 +83,11 @@ class RaceContext:
         return number
 
     def strand(self, number: int) -> int:
-        """The strand that a number is, or is lanes of."""
+        """The strand of a number, which may mean some of its lanes."""
         return self._apart[number - _FIRST_APART][0] if number >= _FIRST_APART else number
 
     def ordered(self, first: int, second: int) -> bool:
-        """Whether a strand, or lanes of it (see `apart`), is before another of this CTA since its last barrier."""
+        """Whether a strand, or some of its lanes (see `apart`), precedes another of this CTA since its last barrier."""
         key = first, second
         found = self._known.get(key)
         if found is None:
@@ -107,5 +107,5 @@ class RaceContext:
         return self.releases is not None and bool(self.releases.ordered(first, second))
 
     def lent(self, first: int, second: int) -> bool:
-        """Whether other lanes of the warp have released to the second what the first did, and its own lane has not."""
+        """Whether only other lanes of the warp have released to the second what the first did."""
         return self.ordered(self.strand(first), second) and first != self.strand(first)

@@ -37,7 +37,7 @@ _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
 _MOST_SPAN = 1 << 31
-"""Bytes from the first buffer to the end of the last beyond which races in global memory are not looked for."""
+"""The most bytes from the first buffer to the end of the last for which races in global memory are detected."""
 
 
 class RaceDetector:
@@ -95,7 +95,7 @@ class RaceDetector:
         self.warps.start(self._memory.rank)
 
     def end(self, failed: bool) -> None:
-        """The CTA ends; `failed`: and so does the launch."""
+        """The CTA ends; `failed`: and the launch with it."""
         self._proxies.end(self._order.pending)
         self._clusters.end(failed)
 
@@ -109,7 +109,7 @@ class RaceDetector:
         self.cta = self._proxies.cta = cta
 
     def around(self, site: Any, step: Step) -> Step:
-        """What to execute instead of an instruction's step."""
+        """The step to execute instead of an instruction's own."""
         exists, offset, reads = self._exists, site.instruction.offset, self._pending_reads
         if reads.is_use(offset):
             used = step
@@ -131,7 +131,7 @@ class RaceDetector:
         return followed
 
     def _after(self, site: Any) -> Callable[[Bools], None] | None:
-        """What follows a step that orders something."""
+        """The work after a step that orders accesses."""
         known, mnemonic = self._order, site.mnemonic
         if mnemonic in _COMMITS:
             return lambda lanes: known.commit(_COMMITS[mnemonic], lanes)
@@ -160,7 +160,7 @@ class RaceDetector:
             return fence
         if mnemonic == "FENCE" and self._proxies.concerned:
             return self._proxies.fence
-        if mnemonic == "NOP":  # what is left of a __syncwarp() whose lanes are together
+        if mnemonic == "NOP":  # The rest of a __syncwarp() whose lanes are together.
             return self.warps.meet
         if mnemonic == "UCGABAR_ARV":
             return self._comes
@@ -169,7 +169,7 @@ class RaceDetector:
         return None
 
     def _comes(self, lanes: Bools) -> None:
-        """Lanes come to the barrier of the cluster."""
+        """Lanes reach the barrier of the cluster."""
         if self._strands.per_cluster.others:
             self._order.come(lanes)
             self.warps.ordered(lanes)
@@ -182,7 +182,7 @@ class RaceDetector:
     # -- accesses ---------------------------------------------------------------------------------------------
 
     def shared(self, space: Any, place: Place, rank: int | None = None) -> None:
-        """An access to shared memory, that of the CTA or of another one of its cluster."""
+        """An access to shared memory of the CTA or of another CTA of its cluster."""
         site, access = space.site, space.purpose.value
         place = place.moved((self._memory.rank if rank is None else rank) * self._stride)
         if is_barrier_object(site.instruction):
@@ -205,7 +205,7 @@ class RaceDetector:
         self._log(self._shared, space, place, does, "LDGSTS" if site.mnemonic == "LDGSTS" else "", place.base)
 
     def _may_be_polled(self, space: Any, place: Place) -> None:
-        """A store that may be to a flag: whoever polls it comes behind the store itself, and what was fenced before."""
+        """A store that may be to a flag. A lane that polls it follows the store, and the accesses before a fence."""
         assert self._releases is not None
         lanes = self._among(place)
         copies = space.site.mnemonic == "LDGSTS"
@@ -281,7 +281,7 @@ class RaceDetector:
         memory.add(name, make)
 
     def stored(self, space: Any, place: Place, values: NDArray[Any]) -> None:
-        """What each lane of a store has put there."""
+        """The values that each lane of a store has written."""
         memory = self._shared if space.name == "shared" else self._global if space.name == "global" else None
         if memory is None:
             return
@@ -321,13 +321,13 @@ class RaceDetector:
                 self._order.arrive_at(at, here, self._mask(lanes), site.has("LDGSTSBAR"))
 
     def _tell_missed(self, barrier: int, instruction: Instruction, lane: int, rank: int) -> None:
-        """A lane waits for a phase of an mbarrier that may end, and the next one as well, before the lane looks."""
+        """A lane waits for a phase of an mbarrier. That phase and the next one may end before the lane looks."""
         self._findings.add(
             missed_phase(self._point(instruction, lane, self.cta, "waits"), self._race.shared_at(barrier))
         )
 
     def fails(self, waits: Sequence[Any]) -> None:
-        """The CTA waits for ever, at these mbarriers if any; see HappensBefore.gone_by."""
+        """The CTA waits forever, perhaps at these mbarriers; see HappensBefore.gone_by."""
         for wait in waits:
             self._order.gone_by(self._memory.rank * self._stride + wait.byte, wait.lanes, wait.instruction)
 
@@ -342,12 +342,12 @@ class RaceDetector:
         self.warps.met(lanes)
 
     def arrives(self, barrier: int, lanes: Bools, waits: bool) -> None:
-        """Lanes have come to a barrier of the CTA."""
+        """Lanes have reached a barrier of the CTA."""
         self._order.arrive(barrier, lanes, waits)
         self.warps.ordered(lanes)
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
-        """A barrier of the CTA, or of its cluster, lets those go on who wait at it."""
+        """A barrier of the CTA, or of its cluster, releases the lanes that wait at it."""
         if barrier == CLUSTER_BARRIER and self._strands.per_cluster.others:
             self._order.meet(waiting)
             return

@@ -1,8 +1,8 @@
 """Happens-before within a cluster: named barriers, cluster barriers, asynchronous copies and mbarriers order strands.
 
-An asynchronous copy is a strand beside those of the lanes. A commit closes its group. What waits for the group follows
-it; until then the copy stays pending, also across barriers. A phase of an mbarrier follows all strands that arrived in
-it, and a lane that finds the phase over follows the phase.
+An asynchronous copy is a strand besides those of the lanes. A commit closes its group. Lanes that wait for the group
+follow it; until then the copy is pending, also across barriers. A phase of an mbarrier follows all strands that arrived
+in it, and a lane that finds the phase over follows the phase.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction
 
 WARPGROUP = 4
-"""Warps whose products are one: its groups are the warpgroup's, and done for whichever warp waits."""
+"""The warps of a warpgroup. They share the groups of their products, which are done for each warp that waits."""
 
 Bools = NDArray[np.bool_]
 Missed = Callable[[int, Instruction, int, int], None]
 
 
 def is_barrier_object(instruction: Instruction) -> bool:
-    """Whether an instruction is one of an mbarrier's own."""
+    """Whether an instruction belongs to mbarriers."""
     is_arrival = instruction.mnemonic == "ATOMS" and instruction.has("ARRIVE")
     return instruction.mnemonic in ("SYNCS", "ARRIVES") or is_arrival
 
 
 def is_released(instruction: Instruction) -> bool:
-    """Whether single lanes execute an instruction that tells other threads by an mbarrier."""
+    """Whether single lanes execute an instruction that signals other threads through an mbarrier."""
     return is_barrier_object(instruction) or instruction.mnemonic in ("STAS", "UBLKCP", "UTMALDG")
 
 
 @dataclass
 class _Groups:
-    """Copies of a warp: those of the group that is open by the strand that issued them, and closed groups in order.
+    """The copies of a warp: those of the open group by the strand that issued them, and closed groups in order.
 
-    Of those it has `waited` for so many, and as many as are `gone` are no longer in the list.
+    The warp has `waited` for this many groups, and `gone` of them are no longer in the list.
     """
 
     open: dict[int, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class _Groups:
 
 @dataclass
 class _Phases:
-    """An mbarrier: who has arrived since the last phase ended, the strand behind the phases that have, its parity.
+    """An mbarrier: the arrivals since its last phase, the strand after its ended phases, and its parity.
 
     `came`: the strands of the lanes and copies that have arrived; `ended`, `before`: those of the last phase that has
     ended, and of the one before it, None where there is none. `looks`: the strands of lanes that have found the last
@@ -69,10 +69,10 @@ class _Phases:
 
 @dataclass
 class _OfCta:
-    """What one CTA waits for.
+    """The pending synchronization of one CTA.
 
     `copies`: the groups of copies of each kind and warp. `named`: the strands that have arrived at each barrier.
-    `rounds`: how often each lane has come to the cluster's barrier.
+    `rounds`: the number of times that each lane has reached the cluster's barrier.
     """
 
     rounds: NDArray[np.int64]
@@ -82,10 +82,10 @@ class _OfCta:
 
 @dataclass
 class _OfCluster:
-    """What the CTAs of a cluster share.
+    """The shared state of a cluster's CTAs.
 
     `pending`: the strands of copies that nobody has waited for. `phases`: the mbarriers, by their bytes in the shared
-    memory of all CTAs. `meetings`: the strands that have come to the cluster's barrier, by the number of the meeting.
+    memory of all CTAs. `meetings`: the strands that have reached the cluster's barrier, by the number of the round.
     """
 
     pending: set[int] = field(default_factory=set)
@@ -94,9 +94,9 @@ class _OfCluster:
 
 
 class HappensBefore:
-    """Brings the strands of a CTA in order.
+    """Orders the strands of a CTA.
 
-    `missed` hears of waits that may miss a phase: the barrier, the look, a lane and the rank of its CTA.
+    `missed` is called for waits that may miss a phase: the barrier, the look, a lane and the rank of its CTA.
     """
 
     def __init__(self, strands: Strands, missed: Missed | None = None):
@@ -107,7 +107,7 @@ class HappensBefore:
         self.start()
 
     def begin(self) -> None:
-        """A new cluster, or CTA that has none."""
+        """A new cluster, or a CTA without one."""
         self.per_cluster = _OfCluster()
 
     def start(self) -> None:
@@ -127,7 +127,7 @@ class HappensBefore:
             self.strands.advance(lanes)
 
     def open(self, barrier: int, waiting: Bools, alive: Bools) -> dict[int, int] | None:
-        """A barrier lets those go on who wait; if that is everyone, what is pending by its old and new strands."""
+        """A barrier opens. If all lanes waited, returns the pending copies by their old and new strands."""
         arrived = self.per_cta.named.pop(barrier, [])
         if (waiting >= alive).all() and not self.strands.per_cluster.others:
             return self._everyone()
@@ -153,7 +153,7 @@ class HappensBefore:
     # -- barriers of the cluster ------------------------------------------------------------------------------
 
     def come(self, lanes: Bools, ends: bool = False) -> None:
-        """Lanes come to the cluster's barrier, or end, which nobody waits for."""
+        """Lanes reach the cluster's barrier, or end, in which case nobody waits for them."""
         for number in np.unique(self.per_cta.rounds[lanes]).tolist():
             here = lanes & (self.per_cta.rounds == number)
             self.per_cluster.meetings.setdefault(number, []).extend(self.strands.of(here))
@@ -162,7 +162,7 @@ class HappensBefore:
             self.strands.advance(lanes)
 
     def meet(self, lanes: Bools) -> None:
-        """All have come to the cluster's barrier for which these lanes wait."""
+        """All lanes have reached the cluster's barrier at which these lanes wait."""
         for number in np.unique(self.per_cta.rounds[lanes]).tolist():
             come = self.per_cluster.meetings.get(number - 1, [])
             if len(come) > 1:
@@ -173,7 +173,7 @@ class HappensBefore:
     # -- copies -----------------------------------------------------------------------------------------------
 
     def copying(self, kind: str, lanes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The strands in which these lanes' copies go on; `kind` tells who closes and awaits them."""
+        """The strands in which these lanes' copies go on; `kind` determines who closes and awaits them."""
         now = self.strands.per_cluster.of_lane[lanes]
         found = np.empty_like(now)
         for strand in np.unique(now).tolist():
@@ -218,13 +218,13 @@ class HappensBefore:
     # -- mbarriers --------------------------------------------------------------------------------------------
 
     def bulk_copy(self, behind: int, lanes: Bools) -> NDArray[np.int64]:
-        """The strand of a copy that lanes of a strand make, and that an mbarrier will be told of; see `told`."""
+        """The strand of a copy of lanes of a strand, which will be reported to an mbarrier; see `told`."""
         strand = self.strands.side([self.strands.release(behind, lanes)])
         self.pending.add(strand)
         return np.array([strand], np.int64)
 
     def told(self, barrier: int, copies: Sequence[int], parity: int) -> None:
-        """Bulk copies, by their strands, have told the mbarrier at this byte, whose parity is now this."""
+        """Bulk copies, by their strands, have reported to the mbarrier at this byte, whose parity is now this."""
         phases = self.per_cluster.phases.setdefault(barrier, _Phases(parity=0))
         phases.arrived += copies
         phases.came += copies
@@ -237,7 +237,7 @@ class HappensBefore:
     def arrive_at(self, barrier: int, lanes: Bools, together: Bools, with_copies: bool) -> None:
         """Lanes arrive at an mbarrier, or their copies do, until the instruction is `done`.
 
-        `together`: all lanes that the instruction executes, some of which may arrive at others.
+        `together`: all lanes that execute the instruction, some of which may arrive at other mbarriers.
         """
         phases = self.per_cluster.phases.setdefault(barrier, _Phases())
         phases.arrived += [self.strands.release(strand, together) for strand in self.strands.of(lanes)]
@@ -250,7 +250,7 @@ class HappensBefore:
                     phases.arrived += [s for group in groups.closed for s in group] + list(groups.open.values())
 
     def done(self, lanes: Bools, parity: Callable[[int], int]) -> None:
-        """Lanes have executed an mbarrier's instruction; `parity`: what that of each is now."""
+        """Lanes have executed an mbarrier's instruction; `parity` returns its parity now."""
         if self._arrived_at:
             self.strands.advance(lanes)
         for barrier in sorted(self._arrived_at):
@@ -258,7 +258,7 @@ class HappensBefore:
         self._arrived_at.clear()
 
     def turned(self, barrier: int, parity: int) -> None:
-        """What the parity of an mbarrier is now: if it has changed, a phase is over."""
+        """Take the parity of an mbarrier. If it has changed, a phase is over."""
         phases = self.per_cluster.phases.get(barrier)
         if phases is None or phases.parity == parity:
             return
@@ -274,10 +274,10 @@ class HappensBefore:
         phases.arrived, phases.came, phases.looks = [], [], {}
 
     def find_over(self, barrier: int, lanes: Bools, look: Instruction | None = None) -> None:
-        """Lanes look at an mbarrier, and know of the phases that are over; `look`: the test, if it has found one over.
+        """Lanes look at an mbarrier, and know the phases that are over; `look`: the test, if it has found one over.
 
-        No next phase may end before such a look, or the parity that it waits for has gone by. So one of that phase's
-        arrivals follows the look, and the look follows all arrivals of the phase before.
+        The next phase must not end before such a look, or the parity that it waits for is gone. So one of that phase's
+        arrivals must follow the look, and the look follows all arrivals of the phase before.
         """
         phases = self.per_cluster.phases.get(barrier)
         if phases is None:
@@ -294,7 +294,7 @@ class HappensBefore:
             }
 
     def gone_by(self, barrier: int, lanes: Bools, look: Instruction) -> None:
-        """Lanes wait at an mbarrier for ever. If they do not know of its last phase, they missed the one before."""
+        """Lanes wait at an mbarrier forever. If they do not know its last phase, they missed the one before."""
         phases = self.per_cluster.phases.get(barrier)
         if phases is None or phases.before is None or phases.ended is None or self._missed is None:
             return
@@ -307,7 +307,7 @@ class HappensBefore:
         return int((lanes & (self.strands.per_cluster.of_lane == strand)).argmax())
 
     def _follow(self, phases: _Phases, lanes: Bools) -> None:
-        """Lanes know of the phases of an mbarrier that are over."""
+        """Lanes know the phases of an mbarrier that are over."""
         if phases.over is None:
             return
         if all(self.strands.ordered(phases.over, s) for s in self.strands.of(lanes)):

@@ -18,7 +18,7 @@ class _Read:
 
 
 class PendingReads:
-    """Reads by their loads' offsets, the last of each lane. `uses`: of each load, who uses what it brings."""
+    """The last read of each lane, by their loads' offsets. `uses`: the users of each load's value."""
 
     def __init__(self, uses: dict[int, frozenset[int]]):
         self.uses = uses
@@ -31,20 +31,20 @@ class PendingReads:
     def start(self) -> None:
         """A new CTA."""
         self.per_cta: dict[int, list[_Read]] = {}
-        """The reads of the CTA that executes, by the offset of the load."""
+        """The reads of the executing CTA, by the offset of the load."""
 
     def hold(self, load: int, lanes: Bools, log: Callable[[Bools], None]) -> None:
-        """Lanes execute a load; `log` takes it down for those of them that use it."""
+        """Lanes execute a load. `log` records it for those lanes that use it."""
         reads = self.per_cta.setdefault(load, [])
         reads[:] = [read for read in reads if not (read.lanes & lanes).any()]
         reads.append(_Read(lanes, log))
 
     def is_use(self, offset: int) -> bool:
-        """Whether an instruction uses what some load brings."""
+        """Whether an instruction uses the value of some load."""
         return offset in self._loads
 
     def use(self, offset: int, lanes: Bools) -> None:
-        """Lanes execute an instruction that uses what they hold."""
+        """Lanes execute an instruction that uses loaded values."""
         for load in self._loads[offset]:
             for read in self.per_cta.get(load, ()):
                 here = read.lanes & lanes

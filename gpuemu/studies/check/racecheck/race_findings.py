@@ -1,4 +1,4 @@
-"""Findings of races: one for each pair of instructions, with an example and with what would order the two."""
+"""Findings of races: one for each pair of instructions, with an example and the fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuemu.trace.model import Instruction
 
 _STRAND_BITS = 30
 Same = tuple[object, int, object, int]
-"""Two stores by their names, and of each a lane's place among its own."""
+"""Two stores by their names, and for each a lane's index among its lanes."""
 _WORDS = {Does.READ: "read", Does.WRITE: "write", Does.ATOMIC: "atomic", Does.STRONG_READ: "read"}
 _DOES = {"RAW": "reads what the other writes", "WAR": "writes what the other reads", "WAW": "write to it"}
 _LENT = "and between them only another lane of the first one's warp arrives or releases"
@@ -56,9 +56,9 @@ class RaceFindings:
     def tell(
         self, kept: Sequence[Entry], old: Indices, new: Indices, places: Indices, same: list[Same]
     ) -> list[Finding]:
-        """Findings of racing pairs by their tags: the first pair of accesses, of those that are errors if any are.
+        """The findings for racing pairs of tags: the first pair of accesses, an error if there is one.
 
-        `same`: takes what has to store the same values for these findings to hold.
+        `same`: collects the stores whose values must be equal for these findings to hold.
         """
         entries = entry_of(old) << ENTRY_BITS | entry_of(new)
         pairs, first, which, times = np.unique(entries, return_index=True, return_inverse=True, return_counts=True)
@@ -69,7 +69,7 @@ class RaceFindings:
             alike.setdefault(name, []).append(k)
 
         def examples(members: list[int]) -> Iterator[tuple[int, int, int]]:
-            """The first, then one of each two strands of each two accesses."""
+            """The first pair, then one pair for each two strands of each two accesses."""
             yield int(old[first[members[0]]]), int(new[first[members[0]]]), int(places[first[members[0]]])
             for k in members:
                 here = np.flatnonzero(which.reshape(-1) == k)
@@ -83,7 +83,7 @@ class RaceFindings:
     def tell_exchange(
         self, kept: Sequence[Entry], old: Indices, new: Indices, places: Indices, times: int
     ) -> list[Finding]:
-        """Findings of lanes of a warp that only its lockstep orders: one for each two instructions."""
+        """Findings for lanes of a warp that only lockstep orders: one for each two instructions."""
         found: dict[tuple[int, int], Finding] = {}
         for one, other, at in zip(old.tolist(), new.tolist(), places.tolist(), strict=True):
             first, second = kept[entry_of(one)], kept[entry_of(other)]
@@ -106,7 +106,9 @@ class RaceFindings:
         return list(found.values())
 
     def _look(self, where: str, times: int, *accesses: tuple[Entry, int]) -> Finding | None:
-        """The warning for a plain load that decides whether an atomic is worth it, and the atomic; None for others."""
+        """The warning for a plain load that decides whether an atomic is needed, and the atomic; None for other
+        pairs.
+        """
         reads = [e for e, _ in accesses if e.does is Does.READ]
         atomics = [e for e, _ in accesses if e.does is Does.ATOMIC]
         if len(reads) != 1 or len(atomics) != 1 or reads[0].size != atomics[0].size:
@@ -174,7 +176,7 @@ class RaceFindings:
     def _right(
         self, between: bool, ranks: tuple[int, ...] | None, before: tuple[Entry, int], behind: tuple[Entry, int]
     ) -> str:
-        """What would order them; `ranks`: of the CTAs of one cluster that they are of."""
+        """The fix that would order two accesses; `ranks`: of their CTAs in one cluster."""
         (first, old), (second, new) = before, behind
         if self._race.lent(strand_of(old), strand_of(new)):
             return "__syncwarp() before the arrival or release, or one by every lane that has stored"
@@ -197,7 +199,7 @@ class RaceFindings:
         return self._order("__syncwarp() or __syncthreads()" if same_warp else "__syncthreads()", first, second)
 
     def _order(self, barrier: str, first: Entry, second: Entry) -> str:
-        """The fix for two plain accesses that a barrier could order. No order helps some of them."""
+        """The fix for two plain accesses that a barrier could order. For some of them no order helps."""
         if self._race.updates.issuperset((first.instruction.offset, second.instruction.offset)):
             return "an atomic, or a word for each thread: both change the whole word, also by a bit-field"
         if first.does is second.does is Does.WRITE:
@@ -219,7 +221,7 @@ def one_store(
     space: Any, place: Any, values: NDArray[Any], lanes: Indices, where: Callable[[int], str],
     point: Callable[[Instruction, int, str], Point],
 ) -> Finding | None:  # fmt: skip
-    """Lanes of a warp that put values to one place by one store: a warning if they differ; None if no two meet."""
+    """Lanes of a warp that write to one address by one store: a warning if the values differ; None if no two meet."""
     queues = place.pattern.queues(space.shift)
     if queues is None:
         return None
@@ -245,7 +247,7 @@ def one_store(
 
 
 def _in_cluster(first: Entry, second: Entry, before: int, behind: int) -> str:
-    """What would order an access of one CTA before that of another of its cluster, by their ranks."""
+    """The fix that orders an access of one CTA before that of another CTA of its cluster, by their ranks."""
     wait = _WAITS["load" if first.copy == "bulk" and first.does is Does.WRITE else first.copy] if first.copy else ""
     if second.copy in ("bulk", "STAS") and second.does is Does.WRITE and first.does in (Does.READ, Does.STRONG_READ):
         wait = f"{wait}, and behind it an" if wait else "behind the read an"
@@ -258,15 +260,15 @@ def _in_cluster(first: Entry, second: Entry, before: int, behind: int) -> str:
 
 
 def _one_place(first: Instruction, second: Instruction) -> bool:
-    """Whether both come from one place of the source, as those of an unrolled loop do."""
+    """Whether both come from one place of the source, such as those of an unrolled loop."""
     return first is second or (bool(first.source) and first.source == second.source)
 
 
 def lasting_name(entry: Entry) -> object:
-    """The name of an access without what tells it from the same behind the next barrier."""
+    """The name of an access without the part that changes at each barrier."""
     return entry.name[:-1] if isinstance(entry.name, tuple) else entry.name
 
 
 def _place(entry: Entry, tag: int) -> int:
-    """Which of an access's lanes a tag is of."""
+    """The lane of an access that a tag means."""
     return int(np.flatnonzero(entry.lanes == lane_of(tag))[0])

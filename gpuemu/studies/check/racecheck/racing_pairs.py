@@ -1,7 +1,7 @@
 """Racing pairs: all pairs of unordered accesses to one unit of memory between two barriers.
 
-Units that the same accesses touch in the same order are judged once. An access that comes before a later one in every
-order is dropped from then on: whatever races with it races with the later one as well.
+Units that the same accesses touch in the same order are judged once. An access that precedes a later one in every order
+is dropped from then on, because everything that races with it also races with the later one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _OUTDOES = (
     (False, False, True, True),
     (False, False, False, True),
 )
-"""Whether what conflicts with the second does so with the first as well, by what both do."""
+"""Whether everything that conflicts with the second access also conflicts with the first, by their kinds."""
 _MOST_PAIRS = 4096
 _MOST_EXAMPLES = 8
 _NONE: Indices = np.zeros(0, np.int64)
 
 
 def unordered(rows: Rows, entries: Sequence[Entry], ordered: Ordered) -> tuple[Rows, Indices, Indices]:
-    """Rows, and among them pairs in conflict by their places: the earlier ones and the later ones.
+    """Rows, and the pairs of them in conflict: the earlier ones and the later ones.
 
-    `ordered`: whether the first strand is before the second, which was later in the log.
+    `ordered`: whether the first strand precedes the second, which is later in the log.
     """
     rows = rows.part(np.argsort(rows.unit, kind="stable"))
     starts = _starts(rows.unit)
@@ -67,9 +67,9 @@ def unordered(rows: Rows, entries: Sequence[Entry], ordered: Ordered) -> tuple[R
 
 
 def exchanged(rows: Rows, entries: Sequence[Entry], ordered: Ordered) -> tuple[Rows, Indices, Indices, int]:
-    """As `unordered`, of lanes of one warp that meet at a unit and that hardware's lockstep alone orders.
+    """The pairs of `unordered` that are lanes of one warp, and that only the hardware's lockstep orders.
 
-    One example for each set of instructions; the number is of how many units it is true.
+    One example for each set of instructions, with the number of units that it stands for.
     """
     rows = rows.part(rows.phase >= 0)
     if not len(rows.unit):
@@ -111,7 +111,7 @@ def exchanged(rows: Rows, entries: Sequence[Entry], ordered: Ordered) -> tuple[R
 def _lane_pairs(
     rows: Rows, who: Indices, entries: Sequence[Entry], places: range, ordered: Ordered
 ) -> list[tuple[int, int]]:
-    """Pairs of rows in conflict of different lanes and accesses, one for each two instructions."""
+    """Pairs of conflicting rows of different lanes and accesses, one for each two instructions."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     does, strands, numbers = rows.does, rows.strand, rows.entry
     for j in places:
@@ -128,7 +128,7 @@ def _lane_pairs(
 
 
 def _same(rows: Rows, entries: Sequence[Entry], i: int, j: int) -> bool:
-    """Whether two rows are stores of the same value."""
+    """Whether two rows are stores of equal values."""
     first, second = entries[int(rows.entry[i])], entries[int(rows.entry[j])]
     a, b = (int((e.lanes == rows.lane[k]).argmax()) for e, k in ((first, i), (second, j)))
     return first.same(a, second, b)
@@ -139,14 +139,14 @@ def _starts(units: Indices) -> Indices:
 
 
 def _may_conflict(does: Indices, starts: Indices) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of each unit whether anyone writes it, and whether it is both changed by atomics and read."""
+    """For each unit, whether anything writes it, and whether atomics change it and reads read it."""
     is_atomic, is_read = does == Does.ATOMIC, does == Does.READ
     write, atomic, read = (np.logical_or.reduceat(k, starts) for k in (does == Does.WRITE, is_atomic, is_read))
     return write, atomic & read
 
 
 def _firsts(rows: Rows, entries: Sequence[Entry]) -> Indices:
-    """The first of rows that differ in their lanes alone, or, of loads and atomics, in executions of an instruction."""
+    """The first of rows that differ only in their lanes, or, for loads and atomics, in executions of an instruction."""
     instructions = np.array([entry.instruction.offset for entry in entries])[rows.entry]
     what = np.where(rows.does == Does.WRITE, rows.entry, len(entries) + instructions)
     columns = (rows.unit, rows.strand, rows.does, what)

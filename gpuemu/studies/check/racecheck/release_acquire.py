@@ -22,7 +22,7 @@ Seen = dict[int, tuple[int, int]]
 
 @dataclass
 class _Place:
-    """What is released at an address: of its CTA `ours` (its base, bits), and to other CTAs `others`."""
+    """The release at an address: `ours` to its own CTA (base, bits), and `others` to other CTAs."""
 
     ours: tuple[int, int] | None = None
     others: Seen = field(default_factory=dict)
@@ -30,10 +30,10 @@ class _Place:
 
 @dataclass
 class _Knows:
-    """What a cluster, or a CTA that has none, knows of others.
+    """The knowledge of a cluster, or of a CTA without one, about others.
 
-    `shared`: what is released at each address of its shared memory. `known`: what all its lanes know. `acquired`: the
-    strands that have acquired, each with what it knows since. `fenced`: the base and bits of what is fenced.
+    `shared`: the releases at each address of its shared memory. `known`: what all its lanes know. `acquired`: the
+    strands that have acquired, each with its knowledge since. `fenced`: the base and bits of what is fenced.
     """
 
     shared: dict[int, _Place] = field(default_factory=dict)
@@ -62,16 +62,16 @@ class ReleaseAcquire:
         self._global: dict[int, _Place] = {}
         self._ctas: list[int] = []
         self.parts: dict[int, list[tuple[int, int]]] = {}
-        """Those of `Strands` that other CTAs may come to know of."""
+        """The `Strands` that other CTAs may learn of."""
         self.start()
 
     def start(self) -> None:
-        """A new CTA, which knows of nothing."""
+        """A new CTA, which knows nothing."""
         self._ctas.append(self._strands.per_cluster.cta_base)
         self.per_cluster = _Knows()
 
     def close(self) -> None:
-        """A barrier for all is about to come: what one of them knows, all will."""
+        """A barrier for all follows: afterwards all lanes know what one of them knows."""
         for _, seen in self.per_cluster.acquired:
             _merge(self.per_cluster.known, seen)
         self.per_cluster.acquired = []
@@ -80,7 +80,7 @@ class ReleaseAcquire:
             self.per_cluster.fenced = self._strands.per_cluster.base, bits
 
     def ordered(self, first: int, second: int) -> bool:
-        """Whether a strand of another CTA is before one of this."""
+        """Whether a strand of another CTA precedes a strand of this one."""
         cta = self._ctas[bisect_right(self._ctas, first) - 1]
         for seen in (
             self.per_cluster.known,
@@ -95,9 +95,9 @@ class ReleaseAcquire:
         self, shared: bool, addresses: NDArray[np.int64], lanes: NDArray[np.int64], reads: bool, writes: bool,
         widely: bool, itself: bool = False,
     ) -> None:  # fmt: skip
-        """Lanes access addresses by atomics or in strong order, one after the other; `widely`: as other CTAs see it.
+        """Lanes access addresses by atomics or strong accesses, one after the other; `widely`: visible to other CTAs.
 
-        `itself`: the write, alone in its strand, is released, too, without a fence.
+        `itself`: the write, alone in its strand, is also released, without a fence.
         """
         places = self.per_cluster.shared if shared else self._global
         gives = {
@@ -151,7 +151,7 @@ class ReleaseAcquire:
         _merge(place.others, mine)
 
     def _ours(self, place: _Place) -> int:
-        """What is released there of the CTA's own, as bits that count from where the base is now."""
+        """The CTA's own releases at an address, as bits that count from the present base."""
         base, bits = place.ours or (0, 0)
         strands = self._strands
         return (

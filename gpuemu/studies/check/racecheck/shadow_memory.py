@@ -1,9 +1,9 @@
 """Shadow memory: the accesses of earlier CTAs to each unit of a memory, and the conflicts of a later CTA with them.
 
-The shadow keeps the tags of accesses: strand, number of the entry, lane. Only releases and acquires order CTAs, so two
-tags are enough for many atomics or reads of a unit: one of the first CTA, and the last one of any other CTA.
-Atomics on one word are ordered: a CTA whose atomic is the last has seen the others, and its later accesses to that word
-come after them. (The last CTA of a launch resets the counter by which it knows that it is the last.)
+The shadow keeps the tags of accesses: strand, entry and lane. Only releases and acquires order CTAs, so two tags are
+enough for many atomics or reads of a unit: one of the first CTA, and the last one of any other CTA. Atomics on one word
+are ordered: a CTA with the last atomic has seen the others, and its later accesses to that word follow them. (The last
+CTA of a launch resets the counter by which it knows that it is the last.)
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MARKS = ("_written", "_first_atomic", "_last_atomic", "_first_read", "_last_rea
 
 @dataclass
 class Conflicts:
-    """Pairs of marks at units, arrays of one length: `old` and `new` tags and the unit."""
+    """Pairs of marks at units: arrays of one length with the `old` and `new` tags and the unit."""
 
     old: list[Indices] = field(default_factory=list)
     new: list[Indices] = field(default_factory=list)
     unit: list[Indices] = field(default_factory=list)
 
     def add(self, old: Indices, new: Indices, unit: Indices) -> None:
-        """Take pairs in."""
+        """Add pairs."""
         self.old.append(old)
         self.new.append(new)
         self.unit.append(unit)
@@ -41,7 +41,7 @@ class Conflicts:
 
 
 class ShadowMemory:
-    """Marks for `size` bytes of memory, in units of `unit` bytes."""
+    """The marks of `size` bytes of memory, in units of `unit` bytes."""
 
     def __init__(self, size: int, unit: int):
         self.unit = unit
@@ -54,7 +54,7 @@ class ShadowMemory:
         self._patterns = Units(self.shift)
 
     def finer(self, unit: int) -> ShadowMemory:
-        """The same marks in smaller units."""
+        """The marks in smaller units."""
         shadow = ShadowMemory(self.units * self.unit, unit)
         for name in _MARKS:
             setattr(shadow, name, np.repeat(getattr(self, name), self.unit // unit))
@@ -62,9 +62,9 @@ class ShadowMemory:
         return shadow
 
     def mark(self, entry: Entry, foreign: Foreign, out: Conflicts) -> None:
-        """Put an access's marks, and add what they come into conflict with to `out`.
+        """Write an access's marks, and add the conflicts to `out`.
 
-        `foreign`: which strands are of other CTAs.
+        `foreign`: which strands belong to other CTAs.
         """
         relative, which = self._patterns.of(entry)
         units = relative + (entry.base >> self.shift)

@@ -1,23 +1,23 @@
-"""Vector clocks: which parts of the execution of a CTA, or of a cluster, come before which.
+"""Vector clocks: which parts of the execution of a CTA, or of a cluster, precede which.
 
 A strand is a number for lanes of one warp that execute their instructions together, from one synchronization to the
-next. Everything in a strand is ordered with what happens later in it. Where lanes part or meet, arrive or are released,
-they go on in a new strand that follows the old ones. The clock of a strand is the set of all strands before it, as bits
-(`reach`). A barrier for the whole CTA orders everything before it: all strands before `base` come before all that
-follow, and have no bits.
+next. Everything in a strand is ordered with what happens later in it. Where lanes diverge or meet, arrive or are
+released, they go on in a new strand that follows the old ones. The clock of a strand is the set of all strands before
+it, as bits (`reach`). A barrier for the whole CTA orders everything before it: all strands before `base` precede all
+that follow, and have no bits.
 
-    together(mask)      lanes of `mask` run: those that parted or met go on in new strands
+    together(mask)      lanes of `mask` run: those that diverged or met go on in new strands
     advance(lanes, [s]) these lanes go on in new strands, which follow their old ones and also the strands s
-    side([s])           a new strand beside those of the lanes: an asynchronous copy
-    release(s, lanes)   what some lanes of a strand release: their own accesses, and what their warp has synchronized
+    side([s])           a new strand besides those of the lanes: an asynchronous copy
+    release(s, lanes)   the release of a strand by some lanes: their own accesses, and what their warp has synchronized
     everyone()          a barrier for all
 
 Lockstep is no synchronization. A lane that releases does not release the stores of the other lanes of its warp, unless
 a __syncwarp or a barrier came between. `release` makes a strand for such a release. That strand follows everything that
 a synchronization has brought to those lanes, and it has a part of the warp's own strands: `parts`.
 
-The CTAs of a cluster share their strands, and `of_lane` belongs to the CTA that executes. A barrier for all threads of
-one of them orders its lanes only. `settle` moves the base when all CTAs have passed some strands.
+The CTAs of a cluster share their strands, and `of_lane` belongs to the executing CTA. A barrier for all threads of one
+CTA orders its lanes only. `settle` moves the base when all CTAs have passed some strands.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from gpuemu.isa.warp import LANES
 
 Bools = NDArray[np.bool_]
 _MANY = 1 << 13
-"""Strands of a cluster after which the base is moved behind those that are before everything."""
+"""The number of strands of a cluster after which the base moves past those that precede everything."""
 _RESERVED = 1 << 16
-"""Numbers that a CTA has which waits for others."""
+"""The strand numbers that a waiting CTA keeps."""
 _ENDLESS = 1 << 62
 _WHOLE = (1 << LANES) - 1
 """All lanes of a warp, as bits."""
 GONE = -1
-"""The strand of lanes that have exited, or never were."""
+"""The strand of lanes that have exited, or never existed."""
 
 
 @dataclass(slots=True)
 class _Clocks:
-    """The strands of one cluster, or of one CTA that has none. Bits and `before` count strands from the base.
+    """The strands of one cluster, or of one CTA without one. Bits and `before` count strands from the base.
 
     `cta_base`, `cta_limit`: its strands are the numbers from the first up to the second. `count`: the next number.
     """
 
     of_lane: NDArray[np.int64]
-    """The strand of each lane of the CTA that executes; the array never changes in place."""
+    """The strand of each lane of the executing CTA; the array never changes in place."""
     cta_base: int
     count: int
     cta_limit: int = _ENDLESS
@@ -58,14 +58,14 @@ class _Clocks:
     others: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     """The strands of the lanes of the cluster's other CTAs, by rank."""
     settles_at: int = 0
-    """The count at which it is time to `settle`."""
+    """The count at which `settle` is due."""
     base: int = 0
     before: list[tuple[int, ...]] = field(default_factory=list)
     """The strands that each strand follows directly."""
     reach: list[int] = field(default_factory=list)
-    """The clocks, as far as they have been needed."""
+    """The clocks that have been needed so far."""
     own: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Those of the strands directly before one that have the same lanes: lockstep alone orders them."""
+    """The directly preceding strands with the same lanes: lockstep alone orders them."""
     met: dict[int, int] = field(default_factory=dict)
     """The strands that begin with a __syncwarp, and the lanes of the warp that it synchronizes, as bits."""
     released: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class _Clocks:
     parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """The releases that have only some lanes of a strand, each with those lanes as bits."""
     given: dict[int, int] = field(default_factory=dict)
-    """Clocks that strands begin with."""
+    """The clocks of strands that begin with one."""
     fences: dict[int, bool] = field(default_factory=dict)
     """The strands that begin with a fence: whether other CTAs see it."""
     fenced: list[tuple[int, int]] = field(default_factory=list)
-    """See `Strands.fenced`, as far as it has been needed."""
+    """The results of `Strands.fenced` that have been needed so far."""
     checked: set[bytes] = field(default_factory=set)
     """The masks whose lanes are together."""
     plain: bool = True
@@ -98,7 +98,7 @@ class Strands:
         self.start()
 
     def start(self, ctas: int = 1) -> None:
-        """A new CTA, or cluster of so many, of which the first executes."""
+        """A new CTA, or a cluster of this many CTAs, of which the first executes."""
         first = max(self.per_cluster.count, self._free)
         self.per_cluster = _Clocks(np.where(self._exists, 0, GONE), first, first)
         self.everyone()
@@ -134,30 +134,30 @@ class Strands:
         self._free = max(self._free, self.per_cluster.count)
 
     def current(self) -> set[int]:
-        """The strands that lanes are in."""
+        """The strands of lanes."""
         now = self.per_cluster
         found = set(now.of_lane.tolist()).union(*(lanes.tolist() for lanes in now.others.values()))
         return found - {GONE}
 
     def settled(self, strands: set[int]) -> int:
-        """The strands that come before all of these, as bits that count from the base."""
+        """The strands that precede all of these, as bits that count from the base."""
         now = self.per_cluster
         bits: int = -1
         for strand in strands:
             bits &= self.reach(strand)
-        for strand, releases in now.parts.items():  # in lockstep, the other lanes' accesses are before, too
+        for strand, releases in now.parts.items():  # In lockstep, the other lanes' accesses also precede.
             if strand >= now.base and any(bits >> release - now.base & 1 for release, _ in releases):
                 bits |= 1 << strand - now.base
         return bits
 
     @property
     def settles(self) -> bool:
-        """Whether a cluster has so many strands that it is time to `settle`."""
+        """Whether a cluster has so many strands that `settle` is due."""
         now = self.per_cluster
         return bool(now.others) and now.count > now.settles_at
 
     def settle(self, strands: set[int]) -> int:
-        """Move the base past the strands that come before all of these, also of copies; return by how many."""
+        """Move the base past the strands that precede all of these, also of copies. Returns the distance."""
         now = self.per_cluster
         bits = self.settled(strands)
         many = (~bits & bits + 1).bit_length() - 1 if bits >= 0 else 0
@@ -182,7 +182,7 @@ class Strands:
             self._free = max(self._free, now.cta_limit)
 
     def foreign(self, strands: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these strands are of other CTAs."""
+        """Which of these strands belong to other CTAs."""
         now = self.per_cluster
         return np.asarray((strands < now.cta_base) | (strands >= now.cta_limit))
 
@@ -216,11 +216,11 @@ class Strands:
         self, lanes: Bools, behind: Iterable[int] = (), fence: bool | None = None, own: Iterable[int] = (),
         meet: bool = False,
     ) -> None:  # fmt: skip
-        """The lanes of each warp among `lanes` go on in a strand of their own that also follows those of `behind`.
+        """The lanes of each warp among `lanes` go on in their own strand that also follows those of `behind`.
 
-        `own`: strands that it follows, too, and that are of these lanes themselves, such as their copies. `fence`:
-        whether it begins with a fence, True for one that other CTAs see. `meet`: whether it begins with a __syncwarp.
-        Lanes of the same strands that are not among them go on in others.
+        `own`: further strands that it follows and that belong to these lanes, such as their copies. `fence`: whether it
+        begins with a fence, True for one that other CTAs see. `meet`: whether it begins with a __syncwarp. Other lanes
+        of the same strands go on in other strands.
         """
         now = self.per_cluster
         now.checked.clear()
@@ -249,20 +249,22 @@ class Strands:
         return self._new(tuple(behind))
 
     def beside(self, strand: int) -> int:
-        """A strand after another that is of the same lanes."""
+        """A new strand after another one, with the same lanes."""
         found = self._new((strand,))
         self.per_cluster.own[found] = (strand,)
         return found
 
     def release(self, strand: int, lanes: Bools) -> int:
-        """What those of `lanes` that are in a strand release: the strand itself if they are their whole warp."""
+        """The release of a strand by those of `lanes` that are in it: the strand itself if they are their whole
+        warp.
+        """
         warp = int((self.per_cluster.of_lane == strand).argmax()) // LANES
         part = slice(warp * LANES, warp * LANES + LANES)
         bits = _bits(lanes[part], self._exists[part])
         return strand if bits == _WHOLE else self._part(strand, bits)
 
     def _part(self, strand: int, lanes: int) -> int:
-        """The release of a strand by some lanes, made of those of the strands before it."""
+        """The release of a strand by some lanes, composed of the releases of the strands before it."""
         now = self.per_cluster
         made, left = now.released, [(strand, lanes)]
         while left:
@@ -285,7 +287,7 @@ class Strands:
         return made[strand, lanes]
 
     def known(self, bits: int) -> int:
-        """A strand behind exactly those of `bits`, which count from the base."""
+        """A strand after exactly those of `bits`, which count from the base."""
         now = self.per_cluster
         strand = self._new(())
         now.given[strand - now.base] = bits
@@ -301,7 +303,7 @@ class Strands:
         return strand
 
     def of(self, lanes: Bools) -> list[int]:
-        """The strands that these lanes are in."""
+        """The strands of these lanes."""
         found: list[int] = np.unique(self.per_cluster.of_lane[lanes]).tolist()
         return [strand for strand in found if strand != GONE]
 
@@ -317,9 +319,9 @@ class Strands:
         return reach[strand - now.base]
 
     def fenced(self, strand: int) -> tuple[int, int]:
-        """What a fence between it and this strand has made visible: to the CTA's own threads, and to other CTAs.
+        """The strands that a fence before this one has made visible, to the CTA's own threads and to other CTAs.
 
-        Strands as bits that count from the base.
+        Strands are bits that count from the base.
         """
         now = self.per_cluster
         self.reach(strand)
@@ -335,7 +337,7 @@ class Strands:
         return now.fenced[strand - now.base]
 
     def fenced_by_anyone(self) -> int | None:
-        """As `fenced` for other CTAs, of all strands since the base; None where nobody has fenced at all."""
+        """The result of `fenced` for other CTAs, for all strands since the base; None if nobody has fenced at all."""
         now = self.per_cluster
         if not any(now.fences.values()):
             return None
@@ -346,13 +348,15 @@ class Strands:
         return bits
 
     def follows(self, first: int, second: int) -> bool:
-        """As `ordered`, where a release by some lanes of a warp counts for the lanes in lockstep with them, too."""
+        """Whether strands are `ordered`, where a release by some lanes of a warp also counts for the lanes in
+        lockstep.
+        """
         return self.ordered(first, second) or any(
             self.ordered(s, second) for s, _ in self.per_cluster.parts.get(first, ())
         )
 
     def ordered(self, first: int, second: int) -> bool:
-        """Whether `first`, of the same CTA, is before `second`, which is not before the base."""
+        """Whether `first`, of the same CTA, precedes `second`, which does not precede the base."""
         now = self.per_cluster
         if first == second or first < now.base:
             return True
@@ -360,7 +364,7 @@ class Strands:
 
 
 def _bits(lanes: Bools, exist: Bools) -> int:
-    """Lanes of a warp as bits; `_WHOLE` if they are all that exist of it."""
+    """Lanes of a warp as bits; `_WHOLE` if they are all existing lanes of it."""
     if bool((lanes | ~exist).all()):
         return _WHOLE
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")

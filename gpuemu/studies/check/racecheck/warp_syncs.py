@@ -18,7 +18,7 @@ from gpuemu.studies.check.racecheck.vector_clocks import Strands
 
 Bools = NDArray[np.bool_]
 _PHASES_BITS = 40
-"""Of the numbers of phases, which no two CTAs of a cluster have in common."""
+"""The bits of a phase number below the CTA's rank, so that no two CTAs of a cluster share a number."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class WarpSyncs:
         return np.full(len(self._exists) // LANES, phase)
 
     def ordered(self, lanes: Bools) -> None:
-        """Lanes have done what orders those of a warp among themselves."""
+        """Lanes have executed an instruction that orders the lanes of a warp among themselves."""
         now = self.per_cta
         now.phase += 1
         now.phases = now.phases.copy()
@@ -68,7 +68,7 @@ class WarpSyncs:
             self._strands.advance(lanes, meet=True)
 
     def names(self, lanes: Bools, wanted: Any, alive: Bools) -> None:
-        """Lanes name those of their warp, as bits, with which they want to synchronize."""
+        """Lanes name, as bits, the lanes of their warp with which they want to synchronize."""
         bits = np.broadcast_to(np.asarray(wanted, np.uint32), lanes.shape)
         waits = lanes & ((bits & np.repeat(ballots(alive & ~lanes), LANES)) != 0)
         self.per_cta.naming = self.per_cta.naming | waits
@@ -76,7 +76,7 @@ class WarpSyncs:
         self.meet(lanes & ~waits)
 
     def met(self, lanes: Bools) -> None:
-        """These lanes, each with the others of its warp, have waited for each other; some of them at a WARPSYNC."""
+        """These lanes have waited for the others of their warp, some of them at a WARPSYNC."""
         named = lanes & self.per_cta.naming
         self.per_cta.naming = self.per_cta.naming & ~lanes
         if (lanes & ~named).any():
