@@ -132,7 +132,7 @@ def _locate(name: str, arch: str | None) -> tuple[Path, str]:
             if shipped is not None:
                 return shipped, resources.label("traces", candidate)
     right = "Give the path of a trace, or the name of a shipped one"
-    if os.path.isdir(given):  # also of a path that the system takes for too long
+    if os.path.isdir(given):  # this also covers a path that is too long for the system
         raise GpuemuError.one(name, None, "", "this is a folder", right)
     if given.suffix or "/" in name or "\\" in name:
         raise GpuemuError.one(name, None, "", "no such file", right)

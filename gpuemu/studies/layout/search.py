@@ -163,7 +163,7 @@ def search(
     with Workers(counting, jobs) as workers:
         found = [candidate for batch in workers.outcomes(batches) for candidate in batch]
     if not found:
-        right = "expected lanes whose vectors start at multiples of their width"
+        right = "Let vectors start at multiples of their width"
         raise GpuemuError.one(where, None, "access", "no layout keeps its vectors whole and aligned", right)
     found.sort(key=lambda c: (c.cost, c.layout.preference()))
     rank: dict[tuple[int, int, int], int] = {}
