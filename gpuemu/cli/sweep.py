@@ -160,11 +160,12 @@ def _interrupted(kept: int, total: int, store: str | None) -> str:
 def _write(found: list[Record], varied: tuple[str, ...], form: str, output: str | None, everything: bool) -> None:
     from gpuemu.base.whole_files import write_whole
     from gpuemu.studies.sweeps.files import WRITERS
-    from gpuemu.studies.sweeps.table import WIDTH, lines
+    from gpuemu.studies.sweeps.table import WIDEST, WIDTH, lines
 
     if form == "text":
         to_a_file = output is not None
-        text = styled(lines(found, varied, everything or to_a_file, columns_of(WIDTH, to_a_file)), not to_a_file)
+        width = WIDEST if to_a_file else columns_of(WIDTH)
+        text = styled(lines(found, varied, everything or to_a_file, width), not to_a_file)
         data = text.encode("utf-8", "backslashreplace")
     else:
         data = WRITERS[form](found)

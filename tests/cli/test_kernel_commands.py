@@ -112,7 +112,7 @@ def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
         (("run", "v5_swizzle", "--block", "64"), "v5_swizzle: a trace takes no --block"),
         (
             ("trace", "x.elf", "-o", "t.yaml"),
-            "x.elf: found no such file",
+            "x.elf: no such file",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_file_is_believed_only_as_far_as_its_bytes_go(content: bytes, found: s
     path.write_bytes(content)
     with pytest.raises(gpuemu.GpuemuError) as caught:
         parse_argument(f"file:{path}")
-    assert str(caught.value).startswith(f"{path}: found {found}")
+    assert str(caught.value).startswith(f"{path}: {found}")
 
 
 def test_a_file_of_another_order_of_bytes_or_columns_is_read(tmp_path: Path) -> None:

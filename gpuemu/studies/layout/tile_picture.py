@@ -2,12 +2,12 @@
 
 Rows 0 to 3 of 64 halves (128 bytes), plain and under Swizzle<3,3,3>, look like this:
 
-     plain rows                  Swizzle<3,3,3>
-       0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
-  0    0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
-  1    0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
-  2    0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
-  3    0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
+       plain rows                  Swizzle<3,3,3>
+         0  8 16 24 32 40 48 56      0  8 16 24 32 40 48 56
+    0    0  4  8 12 16 20 24 28      0  4  8 12 16 20 24 28
+    1    0  4  8 12 16 20 24 28      4  0 12  8 20 16 28 24
+    2    0  4  8 12 16 20 24 28      8 12  0  4 24 28 16 20
+    3    0  4  8 12 16 20 24 28     12  8  4  0 28 24 20 16
 
 A cell is a piece of 16 bytes, which every layout here keeps whole. The number in it is its first bank, and the number
 above it is its first column. A matrix load reads 16 bytes from each of eight rows, one below the other. It has no

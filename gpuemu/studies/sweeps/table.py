@@ -26,7 +26,8 @@ SHOWN = ("cycles", "shared_bytes", "excess_wavefronts", "limited_by")
 """The columns of a table after those of the varied values."""
 _LEAVES = {"limited_by": 3, "excess_wavefronts": 2, "shared_bytes": 1}
 """The columns that a narrow table lacks, the highest first."""
-WIDTH = 100
+WIDTH, WIDEST = 100, 200
+"""The width where the output is no terminal, and in a file, which has every column."""
 MOST_ROWS = 40
 MOST_VALUES = 12
 _FRONT = "* Pareto-optimal: no point is faster with the same or less shared memory"

@@ -144,7 +144,7 @@ def test_csv_has_a_row_a_figure_and_goes_to_a_file(folder: Path) -> None:
     ("arguments", "message"),
     [
         (("v5_swizzle", "ncu.csv"), "ncu.csv:7: Kernel Name: the file has no launch of v5_swizzle"),
-        ((*one("1"), "--block", "64"), "ncu.csv:7: Grid Size: found one4 launched with grid (1, 1, 1) and block (32, 1, 1)"),
+        ((*one("1"), "--block", "64"), "ncu.csv:7: Grid Size: one4 launched with grid (1, 1, 1) and block (32, 1, 1)"),
         ((*one("1"), "--launch", "9"), "--launch: found '9'"),
         ((*one("1"), "--tolerance", "much"), "--tolerance: found 'much'"),
         ((*one("1"), "--tolerance", "=5%"), "--tolerance: found '=5%'"),

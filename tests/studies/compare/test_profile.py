@@ -142,14 +142,14 @@ RAW = (
         ("", "p.csv: no header of the profiler, but nothing"),
         ("a,b\n1,2\n", "p.csv:1: no header of the profiler, but 'a'"),
         ("==ERROR== no kernels\n", "p.csv: no header of the profiler, but nothing"),
-        (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: found no row of units"),
+        (RAW.replace('"","","","","inst"\n', ""), "p.csv:2: no row of units"),
         (RAW.replace('"(1, 1, 1)",', ""), "p.csv:3: found 4 columns"),
         (RAW.replace("(32, 1, 1)", "32"), "p.csv:3: Block Size: found '32'"),
         ("".join(RAW.splitlines(keepends=True)[:2]), "p.csv:1: there is no launch below the header"),
         (DETAILS.replace('"2.21","","",""', '"2.21"'), "p.csv:4: found 15 columns"),
         (SOURCE.replace('"64","9"', '"64"'), "p.csv:3: found 5 columns"),
         (DETAILS.replace('"Metric Value"', '"Average"'), "p.csv:3: Metric Value: no such column"),
-        (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: found no such column"),
+        (SOURCE.replace('"Address"', '"#"'), "p.csv:2: Address: no such column"),
     ],
 )  # fmt: skip
 def test_what_is_none_of_the_pages_is_refused_by_line_and_column(text: str, message: str, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_the_sample_in_the_documentation_of_the_picture_is_what_the_code_draws()
     tile, geometry = Tile.parse("4x64:f16"), BankGeometry()
     pictures = [tile_picture.cells(geometry, tile, layout, 8) for layout in (Plain(), Swizzle(3, 3, 3))]
     lines = ["".join(s.text for s in line).rstrip() for line in tile_picture.picture(geometry, pictures, 8)]
-    shown = re.search(r"look like\n\n(.*?)\n\nA cell", tile_picture.__doc__, re.DOTALL)[1]
+    shown = re.search(r"look like this:\n\n(.*?)\n\nA cell", tile_picture.__doc__, re.DOTALL)[1]
     assert lines == [line[4:] for line in shown.splitlines()]
 
 
