@@ -219,8 +219,8 @@ def test_what_fits_about_as_well_is_a_range_and_the_file_s_value_stays_within_it
 @pytest.mark.parametrize(
     ("errors", "why"),
     [
-        ({}, "the clocks of k do not hang on it"),
-        (valley(30, floor=0.06), "emulated clocks of k are 6% off whatever it is"),
+        ({}, "the clocks of k do not depend on it"),
+        (valley(30, floor=0.06), "emulated clocks of k are 6% off for every value"),
         (
             {value: 1e-6 * (200 - value) for value in range(200)},
             "the clocks of k fit best at 72, further off than it can be",

@@ -216,10 +216,10 @@ class Walk:
         best, names = self.best, self.step.kernels
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         if self.alike:
-            return f"the clocks of {shown} do not hang on it"
+            return f"the clocks of {shown} do not depend on it"
         rms = sqrt(self.errors[best])
         if rms > _MOST_ERROR:
-            return f"emulated clocks of {shown} are {rms:.0%} off whatever it is"
+            return f"emulated clocks of {shown} are {rms:.0%} off for every value"
         low, high = min(self._near), max(self._near)
         if self.outside:
             return f"the clocks of {shown} fit best at {best:g}, further off than it can be"

@@ -48,7 +48,7 @@ def file_text(
         base = Path(os.path.relpath(base, output.parent)).as_posix()
     card = card_of(device)
     lines = [
-        f"# What one {card} says of {arch.name}; what is not here was not measured, or is told by no measurement yet.",
+        f"# {arch.name} as measured on one {card}, without the values that no measurement determines.",
         f"description: {quoted(f'{arch.name} as measured on one {card}')}",
         f"extends: {quoted(base)}",
         "sources:",

@@ -1,6 +1,6 @@
 """Accesses to memory, in the text that Numba compiles (see `loops`).
 
-What is in any way unusual they leave to the executor, which knows what to say of it.
+They leave every unusual access to the executor, which reports faults.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from gpuemu.sass.compiled.columns import (
 from gpuemu.sass.compiled.registers import count_of
 
 peek16 = peek32 = peek64 = peek8 = poke16 = poke32 = poke64 = poke8 = None
-"""Of `lane.scalars`, or made by `source`."""
+"""Functions of `lane.scalars`, or made by `source`."""
 _NONE = np.uint64(0)
 _LOW64 = np.uint64(0xFFFFFFFF)
 

@@ -230,7 +230,7 @@ class Bridge:
         return ended
 
     def hand_over(self, convergence: Convergence) -> None:
-        """Who waits for whom in the CTA that has begun."""
+        """Write the barriers that lanes of the begun CTA wait at into `convergence`."""
         assert self._convergence is not None
         convergence.participants[...] = self._convergence["participants"]
         convergence.meeting[...] = self._convergence["meetings"]

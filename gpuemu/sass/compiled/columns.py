@@ -4,7 +4,7 @@ Whole numbers only: `source` writes them into the compiled text.
 """
 
 OP, GUARD = 0, 1
-"""What to do; and 0, or 1 + 2 x the row of the predicate of the guard + whether it is negated."""
+"""The operation; and the guard: 0 for none, else 1 + 2 x the row of its predicate, + 1 if it is negated."""
 READS, READ = 2, 3
 """How many registers are read, and for each: its row or -1, decorations and whether it is a pair, bits."""
 READ_COLUMNS = 3
@@ -47,7 +47,7 @@ COMPARE_EXCHANGE = 100
 """An atomic has the number of its change in SIGNED, or this; the row of the word to compare with in READ, that of what
 it returns in WRITE and that of its predicate in SET, each -1 for none."""
 SOURCE = READ - NUMBER
-"""What to add to these columns for the place that a copy reads."""
+"""The distance from the columns of an address to those of the address that a copy reads."""
 (OF_A, OF_B, OF_C, OF_D, A_COUNT, B_COUNT, C_COUNT, FORM, KEPT, AT_ONCE) = range(NUMBER, NUMBER + 10)
 """Numbers of a matrix product: the first rows of A, B, C and D, or -1; their registers, D having as many as C; which of
 the kernel's forms; kept bits, and products that are summed at once."""

@@ -37,13 +37,13 @@ WORTH_COMPILING = 1_000_000
 
 @lru_cache
 def folder() -> Path:
-    """Where they are kept: under a name that tells their text and the compiler from all others."""
+    """The cache folder of the compiled loops, named after their text and the compiler."""
     content = hashlib.sha256(compiler().encode() + source.text().encode())
     return cache.cache_folder() / f"lanes-{content.hexdigest()[:16]}"
 
 
 def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str, Any]:
-    """What the loops are called with, by the names of `loops.run`; empty."""
+    """Empty arguments of the loops, by the names of `loops.run`."""
     lanes = 32 * (warps | 1)
     return {
         "code": np.zeros((instructions, COLUMNS), np.int64),

@@ -43,7 +43,7 @@ def is_news(slot: Any, lanes: Any, looking: Any, first: Any, last: Any) -> Any:
 
 
 def remember(slot: Any, lanes: Any, looking: Any, state: Any) -> None:
-    """What these lanes find, and when."""
+    """Record the values that these lanes find, and the time."""
     file, active, looks, seen = lanes.file, lanes.active, looking.looks, looking.seen
     for k in range(looks[slot, LOOK_ROWS]):
         words, found = file[looks[slot, LOOK_ROW + k]], seen[slot, k]

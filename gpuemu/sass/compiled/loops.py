@@ -72,7 +72,7 @@ from gpuemu.sass.compiled.records import Lanes, Looking, Meetings, Products
 from gpuemu.sass.compiled.registers import choose_lanes, count_of, guarded
 
 poke64 = poke8 = None
-"""Of `lane.scalars`, or made by `source`."""
+"""Functions of `lane.scalars`, or made by `source`."""
 
 
 def expect(barrier: Any, lanes: Any, meetings: Any, first: Any, last: Any, state: Any) -> None:

@@ -15,7 +15,7 @@ class Lanes(NamedTuple):
     active: Any
     """The lanes of the group."""
     here: Any
-    """Those of them whose guard is true."""
+    """The active lanes whose guard is true."""
     at: Any
     """The addresses of an access."""
     sources: Any

@@ -1,4 +1,4 @@
-"""What atomics leave in memory, of one lane: `old` is what is there, `value` the lane's own."""
+"""The value that an atomic of one lane leaves in memory, from the `old` one there and the lane's `value`."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def logic(a: Any, b: Any, c: Any, terms: int) -> Any:
 
 
 def logic_predicate(a: Any, b: Any, c: Any, p: Any, terms: int, both: int) -> Any:
-    """What `logic` gives, and whether that is not 0 or p; with `both`, whether both are so."""
+    """The result of `logic`, and a predicate: the result is not 0, or p is true; with `both`, both hold."""
     outcome = logic(a, b, c, terms)
     truth = outcome != _ZERO
     return outcome, joined(truth, p, _AND if both else _OR)
