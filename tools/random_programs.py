@@ -187,7 +187,7 @@ def _text(value: Any) -> str:
 
 
 def left_by(program: Program, arch: str, loops: bool) -> bytes:
-    """All that a program leaves in registers, predicates and memory, or the error that ends it."""
+    """All that a program leaves in registers, predicates and memory, or the place of the fault that ends it."""
     files = Lanes(program.lanes)
     memory = Memory(
         shared_bytes=SHARED_BYTES, shared_base=0, local_bytes_per_lane=LOCAL_BYTES, lanes=files,
@@ -207,7 +207,7 @@ def left_by(program: Program, arch: str, loops: bool) -> bytes:
     try:
         executor.go_on(cta)
     except ExecutionError as error:
-        return str(error).encode()
+        return f"{error.instruction} in lane {error.lane}".encode()
     found = [files.registers[:26], files.predicates[:6], files.uniform_registers[:10], buffer, memory.shared[1]]
     return b"".join(part.tobytes() for part in [*found, memory.local[1]])
 
