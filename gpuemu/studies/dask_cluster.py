@@ -96,7 +96,7 @@ def explained(address: str) -> Callable[[Future[Any]], Future[Any]]:
                 better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
             except Exception as error:
                 found = f"the cluster at {address} cannot run it: {type(error).__name__}: {error}"
-                right = "Install the same version of gpuemu-sm on every worker"
+                right = "Install the same version of gpuemu on every worker"
                 better.set_exception(GpuemuError.one(CLUSTER, None, "", found, right))
 
         future.add_done_callback(done)

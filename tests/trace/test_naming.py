@@ -55,7 +55,7 @@ def test_a_swizzle_gets_names(tmp_path: Path) -> None:
 
 def test_what_does_not_grow_evenly_gets_no_name() -> None:
     uneven = {33: column(33), 35: column(35), 37: column(39)}
-    with pytest.raises(GpuemuError, match="do not grow evenly from 33 to 37"):
+    with pytest.raises(GpuemuError, match="do not grow linearly from 33 to 37"):
         linear("pitch", uneven)
     with pytest.raises(GpuemuError, match="found 2 recordings, expected three or more"):
         linear("pitch", {33: column(33), 35: column(35)})
