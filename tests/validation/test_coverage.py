@@ -59,8 +59,8 @@ def test_what_nobody_measured_is_no_figure():
 
 
 def test_the_page_says_how_many_figures_lie_inside_and_four_fifths_do():
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    told = re.findall(r"\| (sm_\d+|all) \| (\d+) of (\d+) \| (\d+) % \|", page)
+    page = (ROOT / "validation" / "accuracy.md").read_text(encoding="utf-8")
+    told = re.findall(r"\| (sm_\d+|all) \| (\d+) of (\d+) \| (\d+)% \|", page)
     assert {name for name, *_ in told} == {*published.ARCHITECTURES, "all"}
     for _, inside, of, share in told:
         assert int(share) == round(100 * int(inside) / int(of)) >= 80
@@ -70,7 +70,7 @@ def test_the_page_says_how_many_values_of_an_h200_are_sure():
     arch = gpuemu.load_arch("sm_90")
     of_units = [p.confidence for name, p in arch.provenance.items() if not name.startswith("chips.") and p.confidence]
     sure = sum(confidence in "AB" for confidence in of_units)
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    page = (ROOT / "validation" / "accuracy.md").read_text(encoding="utf-8")
     assert f"{sure} of {len(of_units)} values of A and B" in page
 
 
@@ -80,7 +80,7 @@ def test_the_table_is_accel_sims_where_it_is_at_hand():
     everywhere = {("H200", name) for name, kernel in accelsim.KERNELS.items() if kernel.everywhere}
     all_of_them = {(c, k) for c in accelsim.ARCHITECTURE for k in accelsim.KERNELS}
     assert {(r["chip"], r["kernel"]) for r in rows} == all_of_them - everywhere
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    page = (ROOT / "validation" / "accuracy.md").read_text(encoding="utf-8")
     assert all(f"{int(r['measured']):,}" in page for r in rows)
     source = accelsim.SOURCE.read_text(encoding="utf-8")
     assert all(f"__global__ void {name}(" in source for name in accelsim.KERNELS)
