@@ -52,7 +52,7 @@ PLANTED = {
     ("heap", "used_after_free"): Fault("memcheck", "Invalid __global__ read of size 8 bytes", "no access after the"),
     ("heap", "of_all"): Fault("memcheck", "Invalid __global__ read of size 4 bytes", "no access after the free"),
     ("heap", "freed_twice"): Fault(
-        "memcheck", "Malloc/Free error: free of an unallocated block", "a block that malloc"
+        "memcheck", "Malloc/Free error: free of an unallocated block", "free a block that malloc"
     ),
     ("arrays", "next"): Fault("memcheck", READ, "keep the index within a (128 bytes)"),
     ("arrays", "before"): Fault("memcheck", READ, "keep the index within b (1024 bytes)"),
