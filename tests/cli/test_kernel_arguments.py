@@ -160,7 +160,7 @@ def test_numbers_that_say_another_type_than_the_parameter_s_are_converted_as_in_
 @pytest.mark.slow
 def test_without_arguments_only_what_may_be_a_pointer_gets_a_buffer(source: str) -> None:
     ran = run(source, "--kernel", "no_pointer")
-    assert "no_pointer needs 1 argument, of 4 (int) bytes" in str(ran.exception)
+    assert "no_pointer needs 2 arguments, of 8, 8 (double) bytes" in str(ran.exception)
 
 
 @pytest.mark.parametrize(

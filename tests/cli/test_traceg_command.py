@@ -67,7 +67,7 @@ def test_studies_take_one(run) -> None:
     assert "wavefronts" in run("diff", "v2.traceg", "v5.traceg.xz").stdout
     swept = run("sweep", "v2.traceg", "--vary", "shared_memory.banks=16,32", "--no-store", "--jobs", "1")
     assert swept.exit_code == 0, swept.output
-    assert swept.stdout.startswith("v2.traceg on sm_89, 1,536 bytes of shared memory a CTA\n")
+    assert swept.stdout.startswith("v2.traceg on sm_89, 1,536 bytes of shared memory per CTA\n")
     checked = run("check", "kernelslist.g", "--kernel", "v2")
     assert checked.exit_code == 0
     assert "controlcheck (the trace has no control words)" in checked.stdout

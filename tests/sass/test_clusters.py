@@ -129,7 +129,7 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
         ),
         ("read", (4, 1, 1), {"cluster": 4}, r"clusters of 4 x 1 x 1 CTAs"),
         ("asks", (32, 1, 1), {"cluster": 32}, "clusters of 32 x 1 x 1 CTAs"),
-        ("far", (2, 1, 1), {}, "an access to the shared memory of CTA 1 of its cluster, of 1 CTA, .*--cluster"),
+        ("far", (2, 1, 1), {}, "an access to the shared memory of CTA 1 of its cluster, of 1 CTA.*--cluster"),
         ("alone", (2, 1, 1), {}, "a wait forever at the mbarrier at byte 0 .*parity 0 lacks its only arrival"),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_cta_that_waits_for_itself_is_named(compiled):
 def test_a_launch_that_needs_more_ctas_at_once_than_live_on_the_chip_is_named(compiled):
     problem = fault(compiled, "bottom_to_top", 230, 1024, [zeros(1024, np.float32), zeros(1)])
     assert problem.found.endswith("it finds 0 and waits until that is 229")
-    assert problem.right.startswith("expected a grid of at most 216 CTAs")
+    assert problem.right.startswith("Launch at most 216 CTAs")
     assert problem.right.endswith("216 CTAs wait and 14 have not begun")
 
 

@@ -62,7 +62,7 @@ def test_a_stage_that_is_given_back_while_it_is_multiplied(tmp_path: Path) -> No
         (
             'u32 232;");\n        float d[64] = {};\n        for (int i = 0; i < steps; i++) {\n            wait(',
             'u32 240;");\n        float d[64] = {};\n        for (int i = 0; i < steps; i++) {\n            wait(',
-            "with them the CTA has 66,560, and it was launched with 64,512, 168 a thread",
+            "with them the CTA has 66,560, and it was launched with 64,512, 168 per thread",
         ),
     ],
     ids=["arrivals that never come", "registers that nobody has"],
