@@ -89,7 +89,7 @@ INSIDE = {
 """Pages that the sidebar shows inside another page; a pattern means all that there are."""
 
 WHAT = "Run CUDA kernels without a GPU: every cycle, stall and bank conflict, and what to do about them."
-"""What gpuemu is, in one sentence."""
+"""The description of gpuemu on its site."""
 
 LIVE = (
     'Try it in the browser: <a href="example.html">an example report</a>, <a href="layout.html">the layout page</a>, on'

@@ -186,8 +186,8 @@ def _text(value: Any) -> str:
     return f"{value:02x}" if isinstance(value, int) else str(value)
 
 
-def left_by(program: Program, arch: str, loops: bool) -> bytes:
-    """All that a program leaves in registers, predicates and memory, or the place of the fault that ends it."""
+def left_by(program: Program, arch: str, loops: bool) -> tuple[bytes, str]:
+    """All that a program leaves in registers, predicates and memory; or the place and the message of its fault."""
     files = Lanes(program.lanes)
     memory = Memory(
         shared_bytes=SHARED_BYTES, shared_base=0, local_bytes_per_lane=LOCAL_BYTES, lanes=files,
@@ -207,9 +207,9 @@ def left_by(program: Program, arch: str, loops: bool) -> bytes:
     try:
         executor.go_on(cta)
     except ExecutionError as error:
-        return f"{error.instruction} in lane {error.lane}".encode()
+        return f"{error.instruction} in lane {error.lane}".encode(), str(error)
     found = [files.registers[:26], files.predicates[:6], files.uniform_registers[:10], buffer, memory.shared[1]]
-    return b"".join(part.tobytes() for part in [*found, memory.local[1]])
+    return b"".join(part.tobytes() for part in [*found, memory.local[1]]), ""
 
 
 def compared(seed: int, arch: str) -> str:
@@ -217,7 +217,7 @@ def compared(seed: int, arch: str) -> str:
     program = Program(seed)
     plain, looped = left_by(program, arch, False), left_by(program, arch, True)
     assert plain == looped, f"program {seed} on {arch}:\n{program.text}"
-    return hashlib.sha256(plain).hexdigest()
+    return hashlib.sha256(plain[0]).hexdigest()
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from validation.suite import mean_error  # noqa: E402
 TRITON_CUBIN = ROOT / "tests/sass/other_compilers/triton/cubins/softmax.sm_90.cubin.xz"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "validation/accuracy.md"]
 WIDTH = 100
-"""Of the help, in characters."""
+"""Characters per line of the help."""
 REPORT = ROOT / "gpuemu" / "views" / "text.py"
 
 

@@ -57,7 +57,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 """Each takes five seconds or more on an idle machine, and those with --jobs or --cluster start processes."""
 MOMENTS = int(os.environ.get("GPUEMU_INTERRUPTS") or 2 * len(COMMANDS))
 CASES = [(list(COMMANDS)[n % len(COMMANDS)], n // len(COMMANDS)) for n in range(MOMENTS)]
-LEFT_S = 15.0
+LEFT_S = 5.0
 
 
 def alive(session: int, folder: Path) -> list[str]:

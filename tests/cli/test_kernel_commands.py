@@ -63,12 +63,14 @@ def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -
     assert len(shown) > 5
     own = {place: int(place.rpartition(":")[2]) for place in shown if place.startswith("v5_swizzle.cu:")}
     assert shown == {place: lines[own[place] - 1] if place in own else "" for place in shown}
-    page = forked.gpuemu("run", "v5.yaml", "--page", "source", cwd=tmp_path).output
+    page = forked.gpuemu("run", "v5.yaml", "--page", "source", cwd=tmp_path, COLUMNS="200").output
     report = forked.gpuemu("run", "v5.yaml", "--format", "html", cwd=tmp_path).output
     longest = max(shown.values(), key=len).strip()
-    assert longest[:20] in page
+    assert longest[:30] in page
     assert json.dumps(longest)[1:30].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026") in report
-    assert longest[:20] not in forked.gpuemu("run", "plain.yaml", "--page", "source", cwd=tmp_path).output
+    plain = forked.gpuemu("run", "plain.yaml", "--page", "source", cwd=tmp_path, COLUMNS="200").output
+    assert longest[:30] not in plain
+    assert longest[:20] in forked.gpuemu("run", "v5.yaml", "--page", "source", cwd=tmp_path).output
     (tmp_path / "v5_swizzle.cu").write_text("// another\n" * 100, encoding="utf-8")
     assert set(texts("--sources", ".").values()) == {"", "// another"}
     assert gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), "sm_89").records("lines")[-1]["Source"] in lines

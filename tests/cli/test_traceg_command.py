@@ -64,6 +64,12 @@ def test_studies_take_one(run) -> None:
     causes = run("why", "v2.traceg").stdout
     assert "Repeat one row: --only stall.long_scoreboard" in causes
     assert run("why", "kernelslist.g", "--kernel", "v2").stdout == causes
+    repeats = [row["repeat"] for row in json.loads(run("why", "v2.traceg", "--format", "json").stdout)["causes"]]
+    assert any(
+        " ".join(line).startswith("gpuemu run v2.traceg --set") for line in map(str.split, filter(None, repeats))
+    )
+    named = run("why", "kernelslist.g", "--kernel", "v2", "--format", "json").stdout
+    assert "--kernel v2" in named
     assert "wavefronts" in run("diff", "v2.traceg", "v5.traceg.xz").stdout
     swept = run("sweep", "v2.traceg", "--vary", "shared_memory.banks=16,32", "--no-store", "--jobs", "1")
     assert swept.exit_code == 0, swept.output

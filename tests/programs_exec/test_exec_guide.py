@@ -28,20 +28,8 @@ def shown(name: str) -> str:
 def ran(folder: Path, *command: str) -> tuple[str, list[dict[str, Any]]]:
     """The output of a program with `gpuemu exec`, and its launches."""
     file = folder / "launches.json"
-    words = [
-        sys.executable,
-        "-m",
-        "gpuemu",
-        "exec",
-        "--chip",
-        "H200",
-        "--format",
-        "json",
-        "-o",
-        str(file),
-        "--",
-        *command,
-    ]
+    options = ("--chip", "H200", "--format", "json", "-o", str(file))
+    words = [sys.executable, "-m", "gpuemu", "exec", *options, "--", *command]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(file.read_text(encoding="utf-8"))["launches"]

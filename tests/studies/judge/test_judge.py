@@ -190,6 +190,14 @@ def test_a_kernel_says_its_own_launch(problem: Path) -> None:
     assert "grid=X[,Y[,Z]]" in judged(problem, f"// launch: gird=1\n{HEAD} {RIGHT}")["reason"]
 
 
+def test_ten_judgements_in_a_minute(problem: Path) -> None:
+    """They take a few seconds on a machine that nobody else uses."""
+    started = time.perf_counter()
+    for number in range(10):
+        assert judged(problem, f"{HEAD} if (i < n) out[i] = 2 * x[i] + {number} * 0.0f; }}")["verdict"] == "right"
+    assert time.perf_counter() - started < 60
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
 @pytest.mark.parametrize("name", ["problem.py", "/etc/passwd", "other.cu"])
 def test_a_compiler_reads_nothing_of_the_judge(problem: Path, name: str) -> None:
@@ -211,7 +219,7 @@ def test_a_judgement_that_takes_too_long_is_a_verdict(problem: Path) -> None:
     started = time.monotonic()
     found = judged(problem, f"{HEAD} {endless}", budget=1 << 40, seconds=5.0)
     assert (found["verdict"], found["reason"]) == ("limit", "took more than 5 s")
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 10
 
 
 def test_a_compiler_that_takes_too_long_is_ended_with_all_it_started(problem: Path) -> None:
@@ -304,7 +312,7 @@ def test_results_are_told_in_order_and_as_they_come(problem: Path) -> None:
     def each(one: dict[str, Any]) -> None:
         told.append((one["verdict"], time.monotonic()))
 
-    found = judge_many(files, problem, "sm_89", jobs=1, each=each, seconds=15.0, budget=1 << 40)
+    found = judge_many(files, problem, "sm_89", jobs=1, each=each, seconds=8.0, budget=1 << 40)
     assert [one["verdict"] for one in found] == [verdict for verdict, _ in told] == ["right", "limit", "right"]
     assert told[1][1] - told[0][1] > 2, "the first was told before the second was done"
 
