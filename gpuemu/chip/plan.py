@@ -28,13 +28,15 @@ class SampledGrid:
     """Times the CTAs of one of the busiest SMs, and samples the others.
 
     `seed`: choose that SM and the sampled CTAs at random, so that a kernel cannot know which CTAs are timed.
+    `is_brief`: record fewer CTAs if they are long, also in a launch that executes all CTAs. Recording is slow.
     """
 
     seed: int | None = None
+    is_brief: bool = False
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
         """The plan for a chip with `sms` SMs, each with places for `resident` CTAs."""
-        return SampledLaunch(launch, sms, resident, self.seed)
+        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief)
 
 
 @dataclass
@@ -45,6 +47,7 @@ class SampledLaunch:
     sms: int
     resident: int
     seed: int | None = None
+    is_brief: bool = False
     timed: Sequence[int] = field(init=False)
     _followers: list[int] = field(init=False, default_factory=list)
     _queues: Handouts | None = field(init=False, default=None)
@@ -67,6 +70,10 @@ class SampledLaunch:
     def recorded_beside(self, timed_only: bool) -> Sequence[int]:
         """CTAs to record besides the timed ones. None if the launch executes the timed ones only."""
         return self._beside(None, None) if self._is_part and not timed_only else []
+
+    def enough_beside(self, each: int) -> Sequence[int] | None:
+        """CTAs to record besides the timed ones, if a CTA executes `each` warp instructions. None means no change."""
+        return self._beside(each, None) if self._is_part and self.is_brief else None
 
     def _beside(self, each: int | None, left: NDArray[np.bool_] | None) -> list[int]:
         """The followers of the timed CTAs, and some CTAs across the grid. `each`: warp instructions of a CTA."""

@@ -183,7 +183,15 @@ class _Counts(Recorder):
         return np.asarray(np.bincount(np.array(self.sets, np.int64), minlength=len(self._members)) @ self._members)
 
 
-class _Counting(CtaExecutor):
+class _OnNewLanes(CtaExecutor):
+    """An executor of one CTA. Its lanes are as allocated, so registers that the code does not use take no memory."""
+
+    def begin(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
+        self.environment.memory.new_cta()
+        return self._begun(number, recorder, keep, budget)
+
+
+class _Counting(_OnNewLanes):
     """An executor in which a warp ends where it would wait for others, and stores to global memory do nothing."""
 
     def __init__(self, environment: Environment):
@@ -215,7 +223,7 @@ class _Counting(CtaExecutor):
         return False
 
 
-class Scouts(CtaExecutor):
+class Scouts(_OnNewLanes):
     """An executor that ends at the first instruction that waits or stores."""
 
     def __init__(self, environment: Environment):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
+from gpuemu.chip.plan import SampledGrid
 from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import run
 from gpuemu.sass.image.cubin import Cubin
@@ -23,6 +24,8 @@ from gpuemu.views.result import Result
 
 BUDGET = 10_000_000_000
 """The warp instructions of a CTA after which gpuemu considers the kernel endless."""
+
+_PLAN = SampledGrid(is_brief=True)
 
 Sizes = tuple[int, int, int]
 
@@ -101,7 +104,7 @@ def execute(
     config = job.config(arch, arrays, timed_only)
     if not record:
         config = replace(config, ctas=())
-    return execute_launch(config, Listeners(heard.printed.append, heard.progress, heard.watch))
+    return execute_launch(config, Listeners(heard.printed.append, heard.progress, heard.watch), _PLAN)
 
 
 def time(trace: Trace, arch: Architecture) -> Timing:
@@ -111,9 +114,3 @@ def time(trace: Trace, arch: Architecture) -> Timing:
     whole: Any = result.grid.whole
     assert whole is not None
     return Timing(whole.elapsed, whole.elapsed * 1000 / arch.chips[arch.chip].clock_mhz, result.limited_by, result)
-
-
-def executed_ctas(trace: Trace) -> int:
-    """The number of recorded CTAs of a launch: the timed CTAs and the sample of others."""
-    parts = [trace] if trace.sample is None else [trace, trace.sample.others]
-    return len({warp.cta for part in parts for warp in part.warps})

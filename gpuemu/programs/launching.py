@@ -1,9 +1,8 @@
 """Decides which launches execute, repeat an earlier one or wait for a reader, and which gpuemu times.
 
-Two launches are of the same kind if kernel, configuration and all argument bytes except pointers are equal. gpuemu
-times the first launch of each kind, and a later one if it executes a different number of instructions. From the third
-on, launches of a kind wait until the program reads memory that they reach. A launch that still waits when the program
-ends never executes, and counts as "sampled".
+gpuemu times the first launch of each kind (see `kinds`), and a later one if it executes a different number of
+instructions. From the third on, launches of a kind wait until the program reads memory that they reach. A launch that
+still waits when the program ends never executes, and counts as "sampled".
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from __future__ import annotations
 import sys
 import time as clock
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.programs import executing, protocol
-from gpuemu.programs.executing import Heard, Job, Timing
+from gpuemu.programs.executing import Heard, Job
 from gpuemu.programs.journal import Journal, LaunchRecord
+from gpuemu.programs.kinds import Family, Kind
 from gpuemu.programs.memory import Allocation, ProgramMemory, words_without_pointers
 from gpuemu.programs.protocol import DeviceError
 from gpuemu.programs.repeats import Repeats
@@ -26,76 +26,16 @@ from gpuemu.programs.settings import SAMPLING_SECONDS, Settings
 from gpuemu.sass.launch import KernelFaultError
 from gpuemu.trace.model import Trace
 
-_ALIKE = 0.05
-"""Two launches of a kind take the same time if their instructions differ by a smaller part than this."""
 _EXECUTED_BEFORE_WAITING = 2
-_WORTH_SAMPLING = 4
-"""With limited time, gpuemu first samples a launch that has so many times the CTAs of one per SM."""
-
-
+_TRIED = 1 / 8
 _UNSURE = 3.0
-"""A sample may overestimate the time of a launch by this factor. gpuemu begins a launch that may still fit."""
-_LIKELY_PACE = 5e6
+"""After the first part of the remaining time, gpuemu gives up a launch that needs so many times the rest of it."""
+_LIKELY_PACE = 2e7
 """Warp instructions per second, until a launch was faster."""
 
 
 class OutOfTimeError(Exception):
     """The user's time limit has passed during a launch."""
-
-
-@dataclass
-class Timed:
-    """The time of a launch and its warp instructions. The instructions are None if only some CTAs executed."""
-
-    timing: Timing
-    instructions: int | None
-
-
-@dataclass
-class Kind:
-    """The times and instruction counts of one kind of launch. `seconds` is the time to execute one here."""
-
-    timed: list[Timed] = field(default_factory=list)
-    least: int = 0
-    most: int = 0
-    """`least` and `most` count the warp instructions of launches that executed."""
-    executed: int = 0
-    seconds: float | None = None
-    is_too_long: bool = False
-    """Whether the time limit passed before gpuemu could time one."""
-
-    @property
-    def varies(self) -> bool:
-        return self.most > (1 + _ALIKE) * self.least
-
-    @property
-    def needs_time(self) -> bool:
-        return not self.timed and not self.is_too_long
-
-    def count(self, instructions: int, seconds: float) -> None:
-        """A launch has executed."""
-        self.least = min(self.least, instructions) if self.executed else instructions
-        self.most = max(self.most, instructions)
-        self.executed += 1
-        self.seconds = seconds
-
-    def like(self, instructions: int) -> Timing | None:
-        """The time of a launch with about this number of instructions, or None."""
-        nearest = self._nearest(instructions)
-        if nearest is None or abs((nearest.instructions or 0) - instructions) > _ALIKE * instructions:
-            return None
-        return nearest.timing
-
-    def about(self, instructions: int | None = None) -> Timing | None:
-        """The time of the nearest launch, scaled to this number of instructions. Without a number, the first time."""
-        nearest = None if instructions is None else self._nearest(instructions)
-        if instructions is None or nearest is None or not nearest.instructions:
-            return self.timed[0].timing if self.timed else None
-        return nearest.timing.scaled(instructions / nearest.instructions)
-
-    def _nearest(self, instructions: int) -> Timed | None:
-        known = [one for one in self.timed if one.instructions is not None]
-        return min(known, key=lambda one: abs((one.instructions or 0) - instructions), default=None)
 
 
 @dataclass(eq=False)
@@ -128,18 +68,20 @@ class Launches:
         self._memory = memory
         self._journal = journal
         self._kinds: dict[Hashable, Kind] = {}
+        self._families: dict[Hashable, Family] = {}
+        self._pace = _LIKELY_PACE
         self._repeats = Repeats()
         self._waiting: list[Pending] = []
         self._stale: set[int] = set()
         """The ids of allocations that late launches should have written."""
         self.printed: list[str] = []
-        self._pace = _LIKELY_PACE
 
     def kind(self, job: Job) -> Kind:
         """The kind of a launch."""
         arguments = tuple(words_without_pointers(argument) for argument in job.arguments)
-        key = id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes, arguments
-        return self._kinds.setdefault(key, Kind())
+        configuration = id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes
+        family = self._families.setdefault(configuration, Family())
+        return self._kinds.setdefault((configuration, arguments), Kind(family))
 
     def take(self, launch: Pending) -> None:
         """Execute a launch now, or keep it until the program reads its results. Raises GpuemuError."""
@@ -211,25 +153,20 @@ class Launches:
         self._stale |= {id(one) for one in launch.reached}
 
     def _fits(self, launch: Pending) -> bool:
-        """Whether a launch may execute within the time limit. gpuemu samples a large launch to find out."""
-        kind, left = launch.kind, self._settings.left
-        if left == float("inf") or left <= 0 or kind.seconds is not None:
-            return left > (kind.seconds or 0.0)
-        if launch.job.ctas < _WORTH_SAMPLING * self._settings.sms or not launch.wanted or not kind.needs_time:
-            return True
-        return self._settings.left * _UNSURE > self._sample(launch)
+        """Whether gpuemu begins to execute a launch within the time limit."""
+        return self._settings.left > (launch.kind.seconds or 0.0)
 
-    def _sample(self, launch: Pending) -> float:
-        """Time a launch by executing only the CTAs that timing needs, in a private copy of memory.
-
-        Returns the estimated seconds for all its CTAs.
-        """
+    def _sample(self, launch: Pending) -> None:
+        """Time a launch by executing only the CTAs that timing needs, in a private copy of memory."""
         launch.record.values = "sampled"
         kind = launch.kind
-        if not launch.wanted or not kind.needs_time:
-            launch.record.timing = kind.about() if launch.wanted else None
-            return kind.seconds or 0.0
-        heard = Heard(self._progress(launch, "sampling", SAMPLING_SECONDS))
+        if not launch.wanted:
+            return
+        launch.record.timing = kind.about()
+        if launch.record.timing is not None or kind.is_too_long:
+            return
+        heard = Heard()
+        heard.progress = self._progress(launch, heard, "sampling")
         memory = self._memory.apart(launch.everything)
         try:
             trace = executing.execute(
@@ -237,18 +174,16 @@ class Launches:
             )  # fmt: skip
         except OutOfTimeError:
             kind.is_too_long = True
-            return float("inf")
-        each = heard.instructions() / max(1, executing.executed_ctas(trace))
+            return
         self._time(launch, trace, None)
-        return each * launch.job.ctas / self._pace
 
     def _execute(self, launch: Pending) -> None:
         kind, reached, settings = launch.kind, launch.reached, self._settings
-        is_timed = launch.record.timed  # it was sampled for that
-        records = launch.wanted and not is_timed and (kind.varies or kind.needs_time)
+        records = launch.wanted and (kind.varies or kind.needs_time) and not kind.family.predicts
         key = self._repeats.key(launch.identity, reached) if settings.inspect is None else None
         before = None if key is None else self._repeats.before(key, reached)
-        heard = Heard(self._progress(launch, "executing", 0.0))
+        heard = Heard()
+        heard.progress = self._progress(launch, heard, "executing")
         started = clock.monotonic()
         try:
             trace = executing.execute(
@@ -256,6 +191,10 @@ class Launches:
             )  # fmt: skip
         except KernelFaultError as error:
             raise fault_of(error, launch.record) from None
+        except OutOfTimeError:
+            if before is not None:
+                before.restore()
+            raise
         finally:
             for one in reached:
                 one.changed()
@@ -267,36 +206,43 @@ class Launches:
         launch.record.values = "executed"
         if before is not None:
             self._repeats.keep(before, "".join(heard.printed), instructions)
-        if is_timed:
-            kind.timed[-1].instructions = instructions
-        elif launch.wanted:
-            launch.record.timing = kind.like(instructions)
-            if launch.record.timing is None and not records and before is not None:
-                arrays = launch.arrays | {one.start: old for one, old in zip(reached, before.copies, strict=True)}
-                trace = executing.execute(launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True)
-                records = True
-            if launch.record.timing is None and records:
-                self._time(launch, trace, instructions)
-            elif launch.record.timing is None:
-                launch.record.timing = kind.about(instructions)
+        if not launch.wanted:
+            return
+        launch.record.timing = kind.like(instructions) or kind.predict(instructions)
+        if launch.record.timing is None and not records and before is not None:
+            arrays = launch.arrays | {one.start: old for one, old in zip(reached, before.copies, strict=True)}
+            trace = executing.execute(launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True)
+            records = True
+        if launch.record.timing is None and records:
+            self._time(launch, trace, instructions)
+        elif launch.record.timing is None:
+            launch.record.timing = kind.about(instructions)
 
     def _time(self, launch: Pending, trace: Trace, instructions: int | None) -> None:
         timing = executing.time(trace, self._settings.arch)
         launch.record.timing, launch.record.timed = timing, True
-        launch.kind.timed.append(Timed(timing, instructions))
+        launch.kind.keep(timing, instructions)
 
-    def _progress(self, launch: Pending, doing: str, grace: float) -> Callable[[int, int], None] | None:
-        """A listener for the number of finished CTAs. It raises OutOfTimeError `grace` seconds after the time limit."""
-        settings = self._settings
+    def _progress(self, launch: Pending, heard: Heard, doing: str) -> Callable[[int, int], None] | None:
+        """A listener for the number of finished CTAs, which raises OutOfTimeError.
+
+        An execution ends at the time limit, or if it cannot reach its end before. A sample has a time of grace.
+        """
+        settings, name, is_sample = self._settings, launch.record.kernel, doing == "sampling"
+        began = settings.left
         if settings.progress is None and settings.seconds is None:
             return None
-        number, name = launch.record.number, launch.record.kernel
 
         def hear(done: int, total: int) -> None:
-            if settings.left < -grace:
+            left = settings.left
+            if left < (-SAMPLING_SECONDS if is_sample else 0.0):
                 raise OutOfTimeError
+            if done and not is_sample and left <= (1 - _TRIED) * began < float("inf"):
+                missing = heard.instructions() * (total - done) / done
+                if missing > _UNSURE * left * self._pace:
+                    raise OutOfTimeError
             if settings.progress is not None:
-                settings.progress(f"{doing} launch {number:,}, {name}", done / max(1, total))
+                settings.progress(f"{doing} launch {launch.record.number:,}, {name}", done / max(1, total))
 
         return hear
 

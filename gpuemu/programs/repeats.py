@@ -44,6 +44,11 @@ class Before:
     reached: Sequence[Allocation]
     copies: Sequence[NDArray[np.uint8]]
 
+    def restore(self) -> None:
+        """Undo the writes of a launch that was not executed to its end."""
+        for one, old in zip(self.reached, self.copies, strict=True):
+            one.data[:] = old
+
 
 class Repeats:
     """The writes of launches, by the keys of the launches."""

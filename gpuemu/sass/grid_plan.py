@@ -35,6 +35,9 @@ class LaunchPlan(Protocol):
     def recorded_beside(self, timed_only: bool) -> Sequence[int]:
         """Return further CTAs to record while the launch executes. `timed_only`: only the timed CTAs execute."""
 
+    def enough_beside(self, each: int) -> Sequence[int] | None:
+        """Return the further CTAs to record, if a CTA executes `each` warp instructions. None means no change."""
+
     def work_queues(self, timed_only: bool) -> WorkQueues | None:
         """Return the words that distribute work, if not all CTAs execute."""
 

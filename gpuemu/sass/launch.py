@@ -27,7 +27,7 @@ from gpuemu.sass.machine.ahead import Ahead
 from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP
-from gpuemu.sass.machine.live_cta import Cta
+from gpuemu.sass.machine.live_cta import Cta, Ended
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, kinds_of
 from gpuemu.sass.machine.turns import Turns
@@ -91,6 +91,7 @@ class _Execution:
         self._in_order = deque(kept)
         self._timed = set(kept)
         self._recorded = {*kept} if planned is None else {*kept, *planned.recorded_beside(config.timed_only)}
+        self._planned = planned
         self._begun = set[int]()
         self._printed: list[str] = []
         queues = None if planned is None else planned.work_queues(config.timed_only)
@@ -133,8 +134,10 @@ class _Execution:
         progress = self._listeners.progress or (lambda done, ctas: None)
         done, ctas = 0, len(self._order)
         progress(done, ctas)
+        self.executor.pulse = lambda: progress(done, ctas)
         try:
             for one in self._turns.run(self._order, self._spare):
+                self._limit_recording(one)
                 if one.number in self._timed and isinstance(one, Cta):
                     self._ended[one.number] = one
                     self._record()
@@ -154,6 +157,15 @@ class _Execution:
             self._record()
         except UnsupportedError as error:
             raise _unknown(error, prepared.function, prepared.file) from None
+
+    def _limit_recording(self, one: Cta | Ended) -> None:
+        """Once the first timed CTA has ended, record fewer others if the plan has enough."""
+        if self._planned is None or self._config.timed_only or one.number not in self._timed:
+            return
+        planned, self._planned = self._planned, None
+        enough = planned.enough_beside(one.executed)
+        if enough is not None:
+            self._recorded &= {*self._timed, *enough}
 
     def _record(self) -> None:
         """Record the CTAs that have ended, each once all before it have ended."""

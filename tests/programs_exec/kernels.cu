@@ -21,3 +21,8 @@ extern "C" __global__ void outside(int* data, long long at) { data[at] = 1; }
 extern "C" __global__ void odd(char* data) { *reinterpret_cast<int*>(data + 1) = 1; }
 extern "C" __global__ void traps() { __trap(); }
 extern "C" __global__ void outside_from(int* data, const long long* at) { data[*at] += 1; }
+extern "C" __global__ void strided(const int* in, int* out, int stride) {
+    int sum = 0;
+    for (int k = 0; k < 32; ++k) sum += in[(threadIdx.x + 64 * k) * stride & 0x3ffff];
+    out[threadIdx.x] = sum;
+}

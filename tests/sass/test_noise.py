@@ -53,3 +53,15 @@ def test_registers_are_random_and_the_constant_ones_stay() -> None:
     lanes.registers[0] = 7
     lanes.reset()
     assert (lanes.registers == before).all()
+
+
+def test_new_lanes_take_memory_only_for_registers_in_use() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("no /proc")
+    before = resident_bytes()
+    lanes = Lanes(1 << 17)
+    lanes.registers[3] = 1
+    assert resident_bytes() - before < 1 << 24, "all registers are 200 MB"

@@ -32,6 +32,8 @@ from gpuemu.trace.model import Instruction
 
 TURN = 1024
 """Steps after which a group gives way to another that could run."""
+_PULSE = 1 << 16
+"""Most steps without a call of `CtaExecutor.pulse`."""
 
 
 class CtaExecutor(ControlFlow):
@@ -53,6 +55,8 @@ class CtaExecutor(ControlFlow):
         self.polls.groups = lambda: self._groups
         self.compiled = True
         """Whether compiled loops may execute instructions without observers."""
+        self.pulse: Callable[[], None] = lambda: None
+        """Called again and again during an execution. An exception ends the execution."""
         self._bridge: Bridge | None = None
         self._steps_taken = 0
         # Warp instructions before the current group; the clock at the group's start, and its warps.
@@ -103,7 +107,7 @@ class CtaExecutor(ControlFlow):
         if bridge is None:
             return [], None
         warps, before = self._lanes.warps, self.instructions()
-        steps = bridge.run_ctas(numbers, max(1, budget // warps))
+        steps = bridge.run_ctas(numbers, max(1, min(budget // warps, _PULSE)))
         ended = [Ended(number, warps * count) for number, count in zip(numbers, steps, strict=False)]
         self._executed = before + warps * (sum(steps) + bridge.done), self.environment.clock, 0
         if bridge.pc < 0:
@@ -181,6 +185,7 @@ class CtaExecutor(ControlFlow):
         """
         with np.errstate(all="ignore"):
             while self._groups:
+                self.pulse()
                 group, limit = self._choose(cta.turn)
                 cta.turn += 1
                 try:
@@ -271,11 +276,8 @@ class CtaExecutor(ControlFlow):
         warps = int(np.count_nonzero(recorder.members(group.who)))
         environment.active = mask = group.mask
         self.polls.group = group
-        most = (
-            min(TURN, max(1, budget // warps))
-            if limit <= len(steps) or len(self._groups) > 1
-            else max(1, budget // warps)
-        )
+        has_others = limit <= len(steps) or len(self._groups) > 1
+        most = min(TURN if has_others else _PULSE, max(1, budget // warps))
         done = 0
         observer = environment.observer
         by_lane = observer is not None and observer.follows_lanes

@@ -63,10 +63,10 @@ class Lanes:
         """Registers that each thread of a warp has, out of the CTA's `pool`."""
         self.pool = 0
         self.are_noisy = noise is not None
-        self._new: list[NDArray[Any]] = [np.zeros_like(file[:-1]) for file in self._files()]
+        self._noise = [] if noise is None else self._random(np.random.default_rng(noise))
+        self.predicates[PT] = self.uniform_predicates[PT] = True
         if noise is not None:
-            self._new = self._random(np.random.default_rng(noise))
-        self.reset()
+            self.reset()
 
     def _files(self) -> tuple[NDArray[Any], ...]:
         return self.registers, self.predicates, self.uniform_registers, self.uniform_predicates
@@ -99,7 +99,7 @@ class Lanes:
 
     def reset(self) -> None:
         """Start a new CTA: registers are 0 and predicates false, or both are random."""
-        for file, new in zip(self._files(), self._new, strict=True):
+        for file, new in zip(self._files(), self._noise or (0, 0, 0, 0), strict=True):
             file[:-1] = new
         self.registers[RZ] = self.uniform_registers[URZ] = 0
         self.predicates[PT] = self.uniform_predicates[PT] = True

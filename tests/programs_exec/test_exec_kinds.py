@@ -1,0 +1,95 @@
+"""Times of launches that differ only in arguments, long CTAs, and the time limit within a CTA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small import Program, compiled
+
+from gpuemu.programs import executing
+from gpuemu.programs.executing import Timing
+from gpuemu.programs.kinds import Family, Kind
+from gpuemu.programs.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def cubin() -> bytes:
+    return compiled()
+
+
+def test_launches_that_differ_in_an_argument_are_soon_predicted(cubin: bytes) -> None:
+    program = Program(cubin)
+    data = program.allocate(np.zeros(200, "i4"))
+    for n in range(100, 110):
+        program.launch("increase", 1, 128, "Qi", data, n)
+    assert program.read(data, "i4", 110).tolist() == [10] * 100 + list(range(10, 0, -1))[1:] + [0]
+    assert [one.timed for one in program.launches] == [True] * 4 + [False] * 3 + [True] + [False] * 2
+    assert len({one.elapsed_cycles for one in program.launches}) == 1
+
+
+def test_launches_whose_argument_changes_their_accesses_are_simulated(cubin: bytes) -> None:
+    program = Program(cubin)
+    data, out = program.allocate(np.zeros(1 << 18, "i4")), program.allocate(np.zeros(64, "i4"))
+    for stride in (1, 4, 1, 8, 2, 64, 16, 32):
+        program.launch("strided", 1, 64, "QQi", data, out, stride)
+    timed = {one.number: one.elapsed_cycles for one in program.launches if one.timed}
+    assert {1, 2, 4, 5, 6}.issubset(timed), "the times of these strides do not predict each other"
+    assert (timed[6] or 0) > 1.2 * (timed[1] or 0)
+
+
+def timing(cycles: int) -> Timing:
+    return Timing(cycles, float(cycles), "", None)
+
+
+def test_a_family_predicts_after_three_hits_and_until_a_miss() -> None:
+    family = Family()
+    for number, cycles in enumerate((1000, 1040, 990, 2000, 1980, 2010, 2000)):
+        assert not family.predicts, number
+        Kind(family).keep(timing(cycles), 500 + number)
+    assert not family.predicts, "the eighth is a check"
+    Kind(family).keep(timing(2000), 507)
+    later = Kind(family)
+    guess = later.predict(1014)
+    assert guess is not None
+    assert guess.elapsed_cycles == 4000
+    assert Kind(family).predict(5000) is None, "no launch is near enough"
+    for _ in range(6):
+        assert Kind(family).predict(507) is not None
+    Kind(family).keep(timing(9000), 507)
+    assert not family.predicts
+
+
+def test_a_late_launch_takes_the_time_of_its_family(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(cubin, seconds=100.0)
+    data = program.allocate(np.zeros(200, "i4"))
+    program.launch("increase", 1, 128, "Qi", data, 100)
+    monkeypatch.setattr(Settings, "left", property(lambda self: -1000.0))
+    program.launch("increase", 1, 128, "Qi", data, 90)
+    first, late = program.launches
+    assert (late.values, late.timed, late.elapsed_cycles) == ("sampled", False, first.elapsed_cycles)
+
+
+def test_the_time_limit_ends_a_cta(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(cubin, seconds=100.0)
+    count, out = program.allocate(np.array([(1 << 31) - 1], "i4")), program.allocate(np.zeros(64, "i4"))
+    left = iter([100.0] * 5)
+    monkeypatch.setattr(Settings, "left", property(lambda self: next(left, -1000.0)))
+    program.launch("loops", 1, 32, "QQ", count, out)
+    (one,) = program.launches
+    assert (one.values, one.is_late, one.elapsed_cycles) == ("sampled", True, None)
+
+
+def test_long_ctas_are_recorded_less_often(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces: list[Any] = []
+    before = executing.time
+    monkeypatch.setattr(executing, "time", lambda trace, arch: (traces.append(trace), before(trace, arch))[1])
+    program = Program(cubin)
+    count, out = program.allocate(np.array([10], "i4")), program.allocate(np.zeros(64, "i4"))
+    for grid, times in ((160, 10), (161, 50_000)):
+        program.write(count, np.array([times], "i4"))
+        program.launch("loops", grid, 32, "QQ", count, out)
+    short, long = ({warp.cta for warp in trace.sample.others.warps} for trace in traces)
+    assert len(short) == 6
+    assert len(long) == 2
