@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu.base import resources
+from gpuemu.base import cache, resources
 from gpuemu.engine import building
+from gpuemu.sass.compiled import loading
 
 ROOT = Path(__file__).resolve().parents[1]
 ARCHITECTURES = tuple(resources.names("configs"))
@@ -85,7 +86,7 @@ def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the engine before several processes need it, and say so; a single process says so when it compiles.
+    """Compile engine and loops before several processes need them, and say so; one process says so when it compiles.
 
     Several processes take over tests from each other in whole stretches, so that a module's fixtures run in few of them.
 
@@ -98,11 +99,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if not getattr(config.option, "numprocesses", None):
         _say_in_spite_of_capture(config)
         return
+    of_all = config.args_source is config.ArgsSource.TESTPATHS and config.option.markexpr != FAST
+    running = [subprocess.Popen([sys.executable, *build]) for build in missing_builds(of_all)]
+    assert [process.wait() for process in running] == [0] * len(running)
+
+
+def missing_builds(of_all: bool) -> list[list[str]]:
+    """What Python is to execute so that all compiled code is on disk which tests need; `of_all`: which slow ones need."""
     builds = [] if building.is_ready() else [["-c", "from gpuemu.engine import building; building.load()"]]
-    if config.args_source is config.ArgsSource.TESTPATHS and config.option.markexpr != FAST:
-        builds.append([str(ROOT / "tests" / "engine" / "checked.py")])
-    running = [subprocess.Popen([sys.executable, *build]) for build in builds]
-    assert [process.wait() for process in running] == [0] * len(builds)
+    if not cache.is_whole(loading.folder()):
+        builds.append(["-c", "from gpuemu.sass.compiled.loading import LOOPS; LOOPS.force()"])
+    return builds + [[str(ROOT / "tests" / "engine" / "checked.py")]] * of_all
 
 
 def _say_in_spite_of_capture(config: pytest.Config) -> None:

@@ -59,6 +59,8 @@ def test_a_browser_that_does_not_run_is_none_and_only_root_installs_one(tmp_path
 
 TOOL = """#!/bin/sh
 echo "$(basename "$0") $* [$GPUEMU_TEST_ARCHITECTURES]" >> "$LOG"
+[ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "no bytecode is kept" >> "$LOG"
+case "$*" in *pytest*) [ "$GPUEMU_CHROMIUM" = required ] || echo "no browser is demanded" >> "$LOG";; esac
 echo "this is $(basename "$0")"
 case "$(basename "$0") $*" in *"$FAILS"*) exit 3;; esac
 """
@@ -69,6 +71,7 @@ mkdir -p .venv/bin && cp tool .venv/bin/python && cp tool .venv/bin/ruff && cp t
 ```
 """
 FAST, SLOW = "python -m pytest -n 2 -m not slow", "python -m pytest -n 2 -m slow"
+CHECKED = "python tests/engine/checked.py"
 CHECKS = ["mypy --strict gpuemu validation tests/user_types.py", "ruff check .", "ruff format --check ."]
 
 
@@ -77,16 +80,17 @@ def ran(folder: Path, *words: str, fails: str = "nothing") -> tuple[int, list[st
     (folder / ".ci").mkdir(exist_ok=True)
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     (folder / "README.md").write_text(README)
-    for name, text in (("tool", TOOL), (".ci/chromium", "#!/bin/sh\n")):
+    for name, text in (("tool", TOOL), (".ci/chromium", "#!/bin/sh\nsleep 0.1; echo required\n")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     log = folder.with_name("log")
     log.write_text("")
-    environment = {name: value for name, value in os.environ.items() if name != "GPUEMU_TEST_ARCHITECTURES"}
+    environment = {**os.environ, "LOG": str(log), "FAILS": fails, "PYTHONDONTWRITEBYTECODE": "1"}
+    for name in ("GPUEMU_TEST_ARCHITECTURES", "GPUEMU_CHROMIUM"):
+        environment.pop(name, None)
     done = subprocess.run(
-        [str(folder / ".ci" / "run"), *words], env={**environment, "LOG": str(log), "FAILS": fails},
-        capture_output=True, text=True, check=False,
+        [str(folder / ".ci" / "run"), *words], env=environment, capture_output=True, text=True, check=False
     )  # fmt: skip
     return done.returncode, sorted(log.read_text().splitlines()), done.stdout + done.stderr
 
@@ -99,7 +103,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_whole_run_has_both_lanes_for_all_architectures_and_the_checks(checkout: Path) -> None:
     code, commands, said = ran(checkout)
-    assert (code, commands) == (0, sorted(f"{command} [all]" for command in (FAST, SLOW, *CHECKS)))
+    assert (code, commands) == (0, sorted(f"{command} [all]" for command in (FAST, SLOW, CHECKED, *CHECKS)))
     assert said.count("this is mypy") == 1, "what runs beside the tests is shown"
 
 
@@ -109,7 +113,7 @@ def test_a_fast_run_leaves_out_the_slow_tests_and_most_architectures(checkout: P
     assert (code, commands, said) == (2, [], "usage: .ci/run [fast]\n")
 
 
-@pytest.mark.parametrize("fails", ["not slow", "-m slow", "mypy", "ruff check", "ruff format"])
+@pytest.mark.parametrize("fails", ["not slow", "-m slow", "mypy", "ruff check", "ruff format", "checked.py"])
 def test_each_command_can_fail_a_run(checkout: Path, fails: str) -> None:
     code, commands, said = ran(checkout, fails=fails)
     assert code == 1

@@ -81,6 +81,20 @@ def test_one_process_says_that_it_compiles_the_engine_although_the_test_passes(
     assert ran.errlines == ["compiling the engine, about 2 minutes, kept in the cache"]
 
 
+def test_what_is_not_on_disk_is_compiled_before_processes_share_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes.building, "is_ready", lambda: False)
+    monkeypatch.setattr(lanes.loading, "folder", lambda: tmp_path / "lanes")
+    engine, loops, checked = (build[-1] for build in lanes.missing_builds(True))
+    assert "building.load()" in engine
+    assert "LOOPS.force()" in loops
+    assert Path(checked).is_file()
+    assert [build[-1] for build in lanes.missing_builds(False)] == [engine, loops]
+    monkeypatch.setattr(lanes.building, "is_ready", lambda: True)
+    assert [build[-1] for build in lanes.missing_builds(False)] == [loops]
+
+
 def test_the_commit_chooses_the_second_architecture() -> None:
     found = [lanes.chosen("not slow", None, f"{number:040x}") for number in range(5)]
     assert {first for first, _ in found} == {"sm_90"}
