@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.base.private_folders import default_folder, make, private_folder
-from gpuemu.base.telling import tell
+from gpuemu.base.telling import tell, tell_once
 from gpuemu.base.whole_files import whole_file
 
 LIST = "whole.json"
@@ -202,4 +202,4 @@ def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
             total -= size
     except OSError as error:
         if os.environ.get("GPUEMU_CACHE"):  # says nothing of a home without write access, as in containers
-            tell(f"{cache_folder()}: {_why(error)}. gpuemu keeps nothing. {RIGHT}.")
+            tell_once(f"{cache_folder()}: {_why(error)}. gpuemu keeps nothing. {RIGHT}.")

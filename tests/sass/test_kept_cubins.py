@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc
-from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda
+from gpuemu.base.errors import GpuemuError
+from gpuemu.sass.tools import kept_cubins, nvcc, nvrtc, toolchain
+from gpuemu.sass.tools.toolchain import CompilerChoice, compile_cuda, run_nvdisasm
 
 COMPILERS: tuple[CompilerChoice, ...] = ("nvcc", "nvrtc") if shutil.which("nvcc") else ("nvrtc",)
 SOURCE = '#include "value.h"\n__global__ void k(int *p) { p[threadIdx.x] = VALUE; }\n'
@@ -106,6 +108,52 @@ def test_a_damaged_one_is_said_in_a_line_and_made_anew(
     )
     assert compile_cuda("k.cu", "sm_89", compiler) == first
     assert compilations() == 0
+
+
+@pytest.fixture
+def disassemblies(compilations: Count, monkeypatch: pytest.MonkeyPatch) -> Count:
+    """How often nvdisasm ran since the last time."""
+    ran: list[str] = []
+    run = toolchain._run
+
+    def counted(command: Sequence[str], file: str, seconds: float) -> Any:
+        ran.append(command[0])
+        return run(command, file, seconds)
+
+    monkeypatch.setattr(toolchain, "_run", counted)
+
+    def count() -> int:
+        many = sum(Path(tool).name.startswith("nvdisasm") for tool in ran)
+        ran.clear()
+        return many
+
+    return count
+
+
+@pytest.mark.slow
+def test_a_cubin_is_disassembled_once_by_each_tool(
+    disassemblies: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cubin = compile_cuda("k.cu", "sm_89", "nvrtc")
+    (compiled,) = kept(tmp_path)
+    first = run_nvdisasm(cubin, "k.cu")
+    assert "STG" in first
+    assert [disassemblies(), run_nvdisasm(cubin, "other.cu") == first, disassemblies()] == [1, True, 0]
+    (file,) = set(kept(tmp_path)) - {compiled}
+    file.write_bytes(file.read_bytes()[:-4])
+    assert [run_nvdisasm(cubin, "k.cu") == first, disassemblies()] == [True, 1]
+    other = compile_cuda("k.cu", "sm_86", "nvrtc")
+    assert [run_nvdisasm(other, "k.cu") == first, disassemblies()] == [False, 1]
+    monkeypatch.setattr(toolchain, "_file_version", lambda path: (1, 2))
+    assert [run_nvdisasm(cubin, "k.cu") == first, disassemblies()] == [True, 1]
+
+
+def test_what_the_disassembler_refuses_is_refused_each_time(disassemblies: Count, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(GpuemuError, match="nvdisasm refuses the code"):
+            run_nvdisasm(b"no cubin", "k.cubin")
+        assert disassemblies() == 1
+    assert not (tmp_path / "cache" / "cubins").exists()
 
 
 @pytest.mark.parametrize("text", ["__TIME__", "\n#include NAME\n", "\n#if __has_include(NAME)\n#endif\n"])

@@ -1,8 +1,8 @@
-"""Keep compiled code by its inputs, so that a source is compiled only once.
+"""Keep compiled code and its disassembly by their inputs, so that each source is compiled and disassembled only once.
 
 The input of the compiler identifies a compilation: for nvcc the preprocessed text, for NVRTC the source with all files
 that its includes may name. The key also contains the name of the source, the flags, the architecture and the version of
-the compiler. If the inputs cannot be determined, nothing is kept.
+the compiler. If the inputs cannot be determined, nothing is kept. A disassembly depends on the cubin and on the tool.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,7 +31,16 @@ def place_of(told: Sequence[object], flags: Sequence[str], text: bytes | None) -
     if text is None or any(os.path.lexists(word) or word.startswith("@") for word in words):
         return None  # a flag that names a file may make the compiler read it
     given = repr((*told, *flags, os.getcwd(), *map(os.environ.get, _ENVIRONMENT))).encode("utf-8", "backslashreplace")
-    return cache.cache_folder() / "cubins" / hashlib.sha256(hashlib.sha256(given).digest() + text).hexdigest()[:32]
+    return _place(given, text)
+
+
+def place_of_disassembly(tool: Sequence[object], cubin: bytes) -> Path:
+    """Return the path that keeps what a disassembler prints for a cubin. `tool` identifies it and its version."""
+    return _place(repr(tool).encode("utf-8", "backslashreplace"), cubin)
+
+
+def _place(given: bytes, content: bytes) -> Path:
+    return cache.cache_folder() / "cubins" / hashlib.sha256(hashlib.sha256(given).digest() + content).hexdigest()[:32]
 
 
 def kept(place: Path | None) -> bytes | None:
@@ -42,6 +52,17 @@ def keep(place: Path | None, cubin: bytes) -> None:
     """Keep a cubin for the next time."""
     if place is not None:
         cache.keep_file(place, cubin, MOST_BYTES)
+
+
+def kept_text(place: Path | None) -> str | None:
+    """Return the text that is kept there, if it exists and is undamaged."""
+    content = kept(place)
+    return None if content is None else zlib.decompress(content).decode()
+
+
+def keep_text(place: Path | None, text: str) -> None:
+    """Keep a text for the next time, compressed."""
+    keep(place, zlib.compress(text.encode(), 1))
 
 
 def all_read(source: bytes, folder: Path, folders: Sequence[Path]) -> bytes | None:

@@ -77,11 +77,15 @@ def _run(command: Sequence[str], file: str, seconds: float) -> subprocess.Comple
 
 
 def run_nvdisasm(cubin: bytes, file: str) -> str:
-    """Return the disassembly of every function of a cubin; messages call it `file`.
+    """Return the disassembly of every function of a cubin, and keep it for the next time; messages call it `file`.
 
     Data-flow analysis is off, because it only guesses targets that the cubin's own tables give.
     """
     nvdisasm = find_nvdisasm()
+    place = kept_cubins.place_of_disassembly((nvdisasm, _file_version(nvdisasm)), cubin)
+    text = kept_cubins.kept_text(place)
+    if text is not None:
+        return text
     with temporary_folder() as folder:
         path = folder / "code.cubin"
         path.write_bytes(cubin)
@@ -98,6 +102,7 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
                 f"nvdisasm refuses the code: {said}",
                 f"A newer nvdisasm may read it ({INSTALL})",
             )
+    kept_cubins.keep_text(place, done.stdout)
     return done.stdout
 
 
@@ -248,8 +253,11 @@ def linked(objects: Sequence[bytes], file: str, arch: str) -> bytes:
 
 
 def _file_version(path: str) -> tuple[int, int]:
-    """Identify a tool, so that its later replacement is recognized."""
-    status = Path(path).resolve().stat()
+    """Identify a tool, so that its later replacement is recognized. A missing one is found out when it is run."""
+    try:
+        status = Path(path).resolve().stat()
+    except OSError:
+        return 0, 0
     return status.st_size, status.st_mtime_ns
 
 

@@ -1,4 +1,4 @@
-// Mistakes with mbarriers and bulk copies; -D FIXED is right.
+// Mistakes with mbarriers, each with its corrected twin.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda/barrier>
@@ -6,17 +6,16 @@
 #include <cstdint>
 namespace cg = cooperative_groups;
 
-extern "C" __global__ void one_arrival_too_few(const int *in, int *out) {
-    __shared__ cuda::barrier<cuda::thread_scope_block> bar;
-#ifdef FIXED
-    if (threadIdx.x == 0) init(&bar, blockDim.x);
-#else
-    if (threadIdx.x == 0) init(&bar, blockDim.x + 1);
-#endif
-    __syncthreads();
-    for (int i = 0; i < in[2]; i++) bar.arrive_and_wait();
-    out[threadIdx.x] = in[threadIdx.x];
-}
+#define ARRIVALS(name, lacking)                                                                                        \
+    extern "C" __global__ void name(const int *in, int *out) {                                                         \
+        __shared__ cuda::barrier<cuda::thread_scope_block> bar;                                                        \
+        if (threadIdx.x == 0) init(&bar, blockDim.x + lacking);                                                        \
+        __syncthreads();                                                                                               \
+        for (int i = 0; i < in[2]; i++) bar.arrive_and_wait();                                                         \
+        out[threadIdx.x] = in[threadIdx.x];                                                                            \
+    }
+ARRIVALS(one_arrival_too_few, 1)
+ARRIVALS(all_arrivals, 0)
 
 extern "C" __global__ void groups(const int *in, int *out) {
     __shared__ int s[128];
@@ -34,32 +33,24 @@ extern "C" __global__ void groups(const int *in, int *out) {
     out[t] = s[127 - t];
 }
 
-extern "C" __global__ void tested(const int *in, int *out) {
-    __shared__ uint64_t bar;
-    __shared__ int s[128];
-    if (threadIdx.x == 0) cuda::ptx::mbarrier_init(&bar, 128);
-    __syncthreads();
-    s[threadIdx.x] = in[threadIdx.x];
-    const uint64_t token = cuda::ptx::mbarrier_arrive(&bar);
-    bool over = cuda::ptx::mbarrier_test_wait(&bar, token);
-#ifdef FIXED
-    while (!over) over = cuda::ptx::mbarrier_test_wait(&bar, token);
-#elif defined(TESTED_AGAIN)
-    while (!cuda::ptx::mbarrier_test_wait(&bar, token)) {}
-#elif defined(MIXED)
-    over = over && in[0];
-    asm volatile("" ::"r"((int)over));
-#endif
-    out[threadIdx.x] = s[127 - threadIdx.x];
-}
+#define TESTED(name, use)                                                                                              \
+    extern "C" __global__ void name(const int *in, int *out) {                                                         \
+        __shared__ uint64_t bar;                                                                                       \
+        __shared__ int s[128];                                                                                         \
+        if (threadIdx.x == 0) cuda::ptx::mbarrier_init(&bar, 128);                                                     \
+        __syncthreads();                                                                                               \
+        s[threadIdx.x] = in[threadIdx.x];                                                                              \
+        const uint64_t token = cuda::ptx::mbarrier_arrive(&bar);                                                       \
+        bool over = cuda::ptx::mbarrier_test_wait(&bar, token);                                                        \
+        use;                                                                                                           \
+        out[threadIdx.x] = s[127 - threadIdx.x];                                                                       \
+    }
+TESTED(tested, )
+TESTED(tested_in_part, over = over && in[0]; asm volatile("" ::"r"((int)over)))
+TESTED(tested_again, while (!cuda::ptx::mbarrier_test_wait(&bar, token)) {})
+TESTED(tested_until_over, while (!over) over = cuda::ptx::mbarrier_test_wait(&bar, token))
 
 #if __CUDA_ARCH__ >= 900
-#ifndef BYTES
-#define BYTES 512
-#endif
-#ifndef SHIFT
-#define SHIFT 0
-#endif
 #define AT(p) (unsigned)__cvta_generic_to_shared(p)
 
 __device__ __forceinline__ void made(uint64_t *bar, int count) {
@@ -78,43 +69,6 @@ __device__ __forceinline__ void wait(uint64_t *bar, int parity) {
     }
 }
 
-// Bulk copies in all directions of BYTES bytes, which the compiler or (from in[0] on) only the launch knows.
-extern "C" __global__ void bulk(const int *in, int *out) {
-    __shared__ alignas(128) int s[512];
-    __shared__ uint64_t bar;
-    for (int i = threadIdx.x; i < 512; i += 128) s[i] = i;
-    if (threadIdx.x == 0) made(&bar, 1);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
-    if (threadIdx.x == 0) {
-#ifdef IN
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                     ::"r"(AT(s)), "l"(in + SHIFT), "r"(BYTES), "r"(AT(&bar)) : "memory");
-#elif defined(OUT)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                     ::"l"(out + SHIFT), "r"(AT(s)), "r"(BYTES) : "memory");
-#elif defined(ADD)
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], %2;"
-                     ::"l"(out + SHIFT), "r"(AT(s)), "r"(BYTES) : "memory");
-#else
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(in + SHIFT), "r"(BYTES) : "memory");
-#endif
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    }
-}
-
-// The size begins with a constant, and only the second round has one that is no multiple of 16.
-extern "C" __global__ void bulk_of_rounds(const int *in, int *out) {
-    if (threadIdx.x == 0) {
-        unsigned bytes = 96;
-        for (int i = 0; i < in[2]; i++, bytes += in[4])
-            asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(in), "r"(bytes) : "memory");
-    }
-}
-#endif
-
-#if __CUDA_ARCH__ >= 900
 // Right: two producer warps take turns at three stages; one lane of each warp arrives for it, and nobody is accused.
 extern "C" __global__ void right_ring(const int *in, int *out) {
     constexpr int STAGES = 3;
