@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpuemu.sass.image.cubin import PTX_SECTION
 from gpuemu.sass.image.elf import ElfFile, read_elf
@@ -22,6 +22,12 @@ _SHUFFLE = re.compile(r"shfl\.sync\.\w+\.b32\s.*,\s*(%\w+|-?\w+);")
 _BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+([^;]*);")
 
 
+@lru_cache(maxsize=4)
+def _elf_of(content: bytes) -> ElfFile:
+    """Return the parts of a cubin, which several kernels have in common."""
+    return read_elf(content, "<cubin>")
+
+
 class Ptx:
     """The PTX of one kernel of a cubin; without line information it has no lines."""
 
@@ -30,7 +36,7 @@ class Ptx:
 
     @cached_property
     def _elf(self) -> ElfFile:
-        return read_elf(self._content, "<cubin>")
+        return _elf_of(self._content)
 
     @cached_property
     def text(self) -> list[str]:
