@@ -74,28 +74,36 @@ def room(module: str) -> str:
 
 
 @cache
-def imported(module: str, inside_functions: bool = True, for_the_type_checker: bool = True) -> frozenset[str]:
-    """What a module imports: modules of ours by their full names, others by the name they are imported by."""
-    found: set[str] = set()
+def imports(module: str) -> tuple[tuple[str, bool, bool], ...]:
+    """Each name that a module imports, and whether a function or the type checker alone does."""
+    found: list[tuple[str, bool, bool]] = []
 
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not for_the_type_checker:
-            return
-        if isinstance(node, ast.FunctionDef) and not inside_functions:
-            return
+    def visit(node: ast.AST, in_function: bool, for_types: bool) -> None:
+        for_types |= isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        in_function |= isinstance(node, ast.FunctionDef)
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            found.extend((alias.name, in_function, for_types) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             source = node.module or ""
             for alias in node.names:
                 inside = f"{source}.{alias.name}"
-                found.add(inside if inside in MODULES else source)
+                found.append((inside if inside in MODULES else source, in_function, for_types))
         for child in ast.iter_child_nodes(node):
-            visit(child)
+            visit(child, in_function, for_types)
 
-    visit(ast.parse(file_of(module).read_text(encoding="utf-8")))
-    return frozenset(found)
+    visit(ast.parse(file_of(module).read_text(encoding="utf-8")), False, False)
+    return tuple(found)
+
+
+@cache
+def imported(module: str, inside_functions: bool = True, for_the_type_checker: bool = True) -> frozenset[str]:
+    """What a module imports: modules of ours by their full names, others by the name they are imported by."""
+    return frozenset(
+        name
+        for name, in_function, for_types in imports(module)
+        if inside_functions >= in_function and for_the_type_checker >= for_types
+    )
 
 
 @cache
@@ -205,6 +213,7 @@ def test_only_the_modules_that_bear_their_names_need_the_extras_of_sweeps(module
     }  # fmt: skip
 
 
+@cache
 def defined(module: str) -> set[str]:
     """The classes and values that a module defines."""
     found = set()
