@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from click.testing import CliRunner, Result
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.main import cli
+from gpuemu.sass.image.cubin import Cubin, read_cubin
+from gpuemu.sass.tools import nvrtc
 
 SYNC = 'asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");'
 FAR = """\
@@ -64,6 +67,8 @@ KERNELS = {
     "asks": '__global__ void k(int *out) { unsigned n; asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n)); out[0] = n; }',
     "alone": f"__global__ void {TWO} k(int *out) {{ {BAR} {WAIT} }}",
     "far": f"__global__ void k(int *out) {{ {FAR.replace('RANK', '1')} {READ} }}",
+    "twice": f"__global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {{ {READ} }} "
+    f"{{ {READ.replace('blockIdx.x', '2 + blockIdx.x')} }} {SYNC} }}",
 }
 PTX = """\
 .version 8.0
@@ -73,12 +78,19 @@ PTX = """\
 """
 
 
-def traced(
-    folder: Path, name: str, grid: tuple[int, int, int] = (2, 1, 1), **more: object
-) -> tuple[gpuemu.Trace, np.ndarray]:
-    file, out = folder / f"{name}.cu", np.arange(64, dtype=np.int32)
-    file.write_text(f'extern "C" {KERNELS[name]}\n')
-    return gpuemu.trace_kernel(file, block=(1, 1, 1), grid=grid, args=[out], arch="sm_90", **more), out
+@cache
+def cubin() -> Cubin:
+    """All kernels, compiled and disassembled once, each under its own name."""
+    texts = (f'extern "C" {text.replace("k(int", f"{name}_k(int", 1)}\n' for name, text in KERNELS.items())
+    log, code = nvrtc.compile_source("".join(texts).encode(), "k.cu", "sm_90")
+    assert code is not None, log
+    return read_cubin(code, "k.cu")
+
+
+def traced(name: str, grid: tuple[int, int, int] = (2, 1, 1), **more: object) -> tuple[gpuemu.Trace, np.ndarray]:
+    out = np.arange(64, dtype=np.int32)
+    trace = gpuemu.trace_kernel(cubin(), f"{name}_k", block=(1, 1, 1), grid=grid, args=[out], **more)
+    return trace, out
 
 
 @pytest.mark.slow
@@ -87,32 +99,32 @@ def traced(
     [("barrier", [1, 1]), ("read", [6, 5]), ("write", [8, 7]), ("add", [15, 16]), ("own", [5, 6]), ("arrival", [3, 3]),
      ("told", [21, 20]), ("many", [15, 15])],
 )  # fmt: skip
-def test_the_ctas_of_a_cluster_do_to_each_other_what_they_must(name: str, found: list[int], tmp_path: Path) -> None:
-    trace, out = traced(tmp_path, name)
+def test_the_ctas_of_a_cluster_do_to_each_other_what_they_must(name: str, found: list[int]) -> None:
+    trace, out = traced(name)
     assert out[:2].tolist() == found
     assert gpuemu.run(trace).cycles > 0
 
 
 @pytest.mark.slow
-def test_ranks_count_along_x_then_y_then_z_in_each_cluster(tmp_path: Path) -> None:
-    _, out = traced(tmp_path, "deep", (1, 2, 2))
+def test_ranks_count_along_x_then_y_then_z_in_each_cluster() -> None:
+    _, out = traced("deep", (1, 2, 2))
     assert out[:4].tolist() == [0, 1, 2, 3]
-    _, out = traced(tmp_path, "deep", (1, 2, 4))
+    _, out = traced("deep", (1, 2, 4))
     assert out[:8].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
 @pytest.mark.slow
-def test_a_cta_that_is_timed_alone_has_the_others_of_its_cluster_beside_it(tmp_path: Path) -> None:
-    trace, _ = traced(tmp_path, "read", (40, 1, 1), ctas=[21], timed_only=True)
+def test_a_cta_that_is_timed_alone_has_the_others_of_its_cluster_beside_it() -> None:
+    trace, _ = traced("read", (40, 1, 1), ctas=[21], timed_only=True)
     assert {warp.cta for warp in trace.warps} == {21}
 
 
 @pytest.mark.slow
-def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
-    trace, out = traced(tmp_path, "asks", (8, 1, 1), cluster=(4, 1, 1))
+def test_the_launch_may_say_how_large_clusters_are() -> None:
+    trace, out = traced("asks", (8, 1, 1), cluster=(4, 1, 1))
     assert out[0] == 4
     assert trace.lacks == ()
-    trace, out = traced(tmp_path, "asks", (8, 1, 1))
+    trace, out = traced("asks", (8, 1, 1))
     assert out[0] == 1
     assert trace.lacks == ("the kernel uses its cluster, but the launch has clusters of one CTA (--cluster)",)
 
@@ -133,11 +145,9 @@ def test_the_launch_may_say_how_large_clusters_are(tmp_path: Path) -> None:
         ("alone", (2, 1, 1), {}, "a wait forever at the mbarrier at byte 0 .*parity 0 lacks its only arrival"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    name: str, grid: tuple[int, int, int], more: dict[str, int], said: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_is_refused(name: str, grid: tuple[int, int, int], more: dict[str, int], said: str) -> None:
     with pytest.raises(GpuemuError, match=said):
-        traced(tmp_path, name, grid, **more)
+        traced(name, grid, **more)
 
 
 def test_a_kernel_whose_launches_must_say_how_large_clusters_are_says_so(tmp_path: Path) -> None:
@@ -166,10 +176,8 @@ def test_the_command_line_says_how_large_clusters_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms(tmp_path: Path) -> None:
-    file, twice = tmp_path / "k.cu", f"{{ {READ} }} {{ {READ.replace('blockIdx.x', '2 + blockIdx.x')} }}"
-    file.write_text(f'extern "C" __global__ void {TWO} k(int *out) {{ {OTHER} {SYNC} {twice} {SYNC} }}\n')
-    trace = gpuemu.trace_kernel(file, block=1, grid=2, args=[np.zeros(8, np.int32)], arch="sm_90")
+def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms() -> None:
+    trace, _ = traced("twice")
     near, far = (
         gpuemu.run(trace, gpuemu.load_arch("sm_90").with_overrides({"cluster.load_line_cycles": n})).cycles
         for n in (8, 408)
@@ -178,8 +186,8 @@ def test_accesses_to_other_ctas_have_their_turn_on_the_way_between_sms(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_load_of_another_ctas_memory_takes_what_the_file_says(tmp_path: Path) -> None:
-    trace, _ = traced(tmp_path, "read")
+def test_a_load_of_another_ctas_memory_takes_what_the_file_says() -> None:
+    trace, _ = traced("read")
     near, far = (
         gpuemu.run(trace, gpuemu.load_arch("sm_90").with_overrides({"cluster.latency_cycles": n})).cycles
         for n in (184, 384)
