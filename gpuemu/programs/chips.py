@@ -20,7 +20,9 @@ _CONSTANT_BYTES = 1 << 16
 _DEFAULT_SHARED_BYTES = 48 << 10
 _BUS_BITS = 4096
 _DOUBLE_RATES = {(8, 0): 2, (9, 0): 2, (10, 0): 2}
-"""How many times faster float is than double; 32 or 64 times on other chips."""
+"""How many times faster float is than double; 32 or 64 times on other chips. These chips have three copy engines."""
+_PERSISTING, _WINDOW_BYTES = (5, 8), 128 << 20
+"""The part of L2 that a program may set aside, and the largest window of an access policy, as an H200 reports them."""
 
 
 def capability(arch: Architecture) -> tuple[int, int]:
@@ -61,7 +63,9 @@ def _attributes(arch: Architecture) -> dict[int, int]:
         97: shared.max_bytes_per_cta, 106: sm.max_ctas, 111: shared.reserved_bytes_per_cta,
     }  # fmt: skip
     alignments = {14: 512, 30: 512, 51: 32}
-    # Two copy engines (40). One device that is not integrated, with the first bus number after the bridge (33).
-    there = dict.fromkeys((15, 19, 31, 41, 78, 79, 80, 83, 88, 89, 90, 91, 95, 99, 102, 115), 1) | {40: 2, 33: 1}
-    there |= {120: int(major >= 9)}
-    return limits | alignments | there
+    # One device that is not integrated, with the first bus number after the bridge (33). Accesses of a
+    # kernel to memory from malloc (88) fail, as they do on an H200 in an x86-64 server.
+    there = dict.fromkeys((15, 19, 31, 41, 78, 79, 80, 83, 89, 90, 91, 95, 99, 102, 115), 1) | {33: 1}
+    there |= {40: 3 if (major, minor) in _DOUBLE_RATES else 2, 120: int(major >= 9)}
+    persisting = {108: limits[38] * _PERSISTING[0] // _PERSISTING[1], 109: _WINDOW_BYTES} if major >= 8 else {}
+    return limits | alignments | there | persisting

@@ -376,6 +376,8 @@ def test_the_device_answers_as_the_chip(cubin: bytes) -> None:
     assert (chip.name, chip.memory_bytes) == ("NVIDIA H200", 141 << 30)
     assert [chip.attributes[n] for n in (10, 16, 39, 75, 76, 97)] == [32, 132, 2048, 9, 0, 232448]
     assert chip.attributes[102] == 1, "virtual memory, which programs ask for before they map any"
+    assert 88 not in chip.attributes, "kernels cannot read what malloc returned"
+    assert [chip.attributes[n] for n in (40, 108, 109)] == [3, 39321600, 134217728], "as an H200 reports"
     rate = 2 * chip.attributes[36] * 1000 * chip.attributes[37] / 8
     assert rate == pytest.approx(2191 * 1.98e9, rel=0.01), "what programs compute from clock and bus is DRAM's rate"
     scale = program.function("scale")

@@ -58,7 +58,7 @@ class CtaExecutor(ControlFlow):
         self.pulse: Callable[[], None] = lambda: None
         """Called again and again during an execution. An exception ends the execution."""
         self._bridge: Bridge | None = None
-        self._steps_taken = 0
+        self._pulse_at = self._steps_taken = 0
         # Warp instructions before the current group; the clock at the group's start, and its warps.
         self._executed = 0, 0, 0
 
@@ -185,7 +185,9 @@ class CtaExecutor(ControlFlow):
         """
         with np.errstate(all="ignore"):
             while self._groups:
-                self.pulse()
+                if self.environment.clock >= self._pulse_at:
+                    self._pulse_at = self.environment.clock + _PULSE // 16
+                    self.pulse()
                 group, limit = self._choose(cta.turn)
                 cta.turn += 1
                 try:
