@@ -84,6 +84,7 @@ NAVIGATION = {
 INSIDE = {
     "docs/accuracy": ["validation/*"],
     "docs/check": ["tools/h200/sanitizer"],
+    "docs/howto/exec": ["docs/howto/front_ends"],
     "CONTRIBUTING": ["docs/extending", "SECURITY", "CHANGELOG"],
 }
 """Pages that the sidebar shows inside another page; a pattern means all that there are."""

@@ -1,7 +1,8 @@
 """Puts gpuemu's library into a program's process, and refuses programs where this is impossible.
 
 LD_LIBRARY_PATH makes the child find gpuemu's libcuda.so.1 first. LD_PRELOAD puts gpuemu's runtime in front of a shared
-one, and LD_AUDIT redirects a static one while it is loaded. No other process that gpuemu starts gets these variables.
+one, and LD_AUDIT redirects a static one while it is loaded. PYTHONPATH does so for a runtime in an extension module of
+Python. No other process that gpuemu starts gets these variables.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.programs.build import AUDITOR, LIBRARY, library_folder
 
 DOOR = "GPUEMU_EXEC"
+PYTHON = Path(__file__).with_name("python")
+"""The folder of a file that a Python interpreter imports when it starts."""
 _ELF, _X86_64, _INTERPRETER = b"\x7fELF", 62, 3
 
 
@@ -29,6 +32,7 @@ def environment_for(program: str, door: int, given: Mapping[str, str]) -> dict[s
         ("LD_LIBRARY_PATH", str(folder), ":"),
         ("LD_PRELOAD", str(folder / LIBRARY), ":"),
         ("LD_AUDIT", str(folder / AUDITOR), ":"),
+        ("PYTHONPATH", str(PYTHON), ":"),
     ):
         environment[name] = separator.join(filter(None, (value, given.get(name))))
     environment[DOOR] = str(door)

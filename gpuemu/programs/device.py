@@ -113,14 +113,17 @@ class EmulatedDevice:
     def launch(self, launch: protocol.Launch) -> None:
         module, kernel = self._modules.kernel(launch.function)
         arguments = tuple(launch.arguments[p.offset : p.offset + p.size] for p in kernel.parameters)
+        block = launch.block
+        if kernel.host_code is not None and block == (1, 1, 1):  # a program cannot choose the threads of a tile kernel
+            block = kernel.required_block or block
         job = Job(
-            module.cubin, kernel.name, launch.grid, launch.block, launch.cluster if any(launch.cluster) else None,
+            module.cubin, kernel.name, launch.grid, block, launch.cluster if any(launch.cluster) else None,
             launch.dynamic_shared_bytes, arguments, self._stack_bytes, module.sections,
         )  # fmt: skip
         name = kernel.source_name
         wanted = self._settings.wants(name, len(self._journal.launches))
         record = LaunchRecord(
-            len(self._journal.launches) + 1, self._process, name, kernel.name, launch.grid, launch.block,
+            len(self._journal.launches) + 1, self._process, name, kernel.name, launch.grid, block,
             kernel.registers_per_thread, kernel.static_shared_bytes + launch.dynamic_shared_bytes, launch.stream,
         )  # fmt: skip
         if wanted:

@@ -82,6 +82,7 @@ class Modules:
         kernel = found.cubin.kernels.get(name)
         if kernel is None:
             raise DeviceError(protocol.NOT_FOUND, f"no kernel {name} in module {module}")
+        _check_parameters(kernel)
         number = self._numbers.get((module, name))
         if number is None:
             number = self._numbers[module, name] = len(self._functions)
@@ -96,7 +97,8 @@ class Modules:
         return Function(
             number, registers, kernel.static_shared_bytes, 0 if constants is None else len(constants.data),
             kernel.local_bytes, most, found.ptx_version, int(found.cubin.arch.removeprefix("sm_")),
-            kernel.cluster or (0, 0, 0), tuple((p.offset, p.size) for p in kernel.parameters),
+            kernel.cluster or (0, 0, 0), tuple((p.offset, p.size) for p in kernel.set_parameters),
+            kernel.parameter_bytes, kernel.host_code or b"",
         )  # fmt: skip
 
     def kernel(self, function: int) -> tuple[Module, Kernel]:
@@ -135,3 +137,11 @@ class Modules:
 def refused(error: GpuemuError) -> str:
     """The sentences of an error on one line."""
     return "; ".join(str(problem) for problem in error.problems)
+
+
+def _check_parameters(kernel: Kernel) -> None:
+    """Raises DeviceError if the driver would have to fill in parameters, and nothing in the cubin can do it."""
+    if kernel.driver_parameters and not kernel.host_code:
+        text = f"{kernel.source_name} needs tensor maps that the driver makes, and its cubin does not say how"
+        print(f"gpuemu: {text}", file=sys.stderr, flush=True)
+        raise DeviceError(protocol.NOT_SUPPORTED, text)

@@ -42,7 +42,7 @@ class Request(IntEnum):
     FILL = 5  # u64 to, u64 to_span, u64 bytes, u64 stream →
     LOAD = 6  # bytes image → u32 module
     UNLOAD = 7  # u32 module →
-    FUNCTION = 8  # u32 module, text name → Function: 11 x u32, u32 count, count x (u32 offset, u32 bytes)
+    FUNCTION = 8  # u32 module, text name → Function: 12 x u32, u32 count, count x (u32 offset, u32 bytes), bytes code
     KERNELS = 9  # u32 module → u32 count, count x text
     VARIABLE = 10  # u32 module, text name, u32 is_managed → u64 address, u64 bytes
     LAUNCH = 11  # u32 function, dim grid, dim block, dim cluster, u32 shared, u32 cooperative, u64 stream, bytes →
@@ -93,6 +93,7 @@ class DeviceError(Exception):
 
 
 INVALID_VALUE, OUT_OF_MEMORY, NO_IMAGE, INVALID_PTX, INVALID_IMAGE, NOT_FOUND = 1, 2, 209, 218, 200, 500
+NOT_SUPPORTED = 801
 ILLEGAL_ADDRESS, TIMEOUT, ASSERT, STACK, ILLEGAL_INSTRUCTION, MISALIGNED, ADDRESS_SPACE, INVALID_PC, FAILED = (
     700, 702, 710, 714, 715, 716, 717, 718, 719,
 )  # fmt: skip
@@ -115,7 +116,8 @@ class Function:
     """The attributes of a kernel, with sizes in bytes. `number` identifies the kernel in a launch.
 
     `ptx_version` and `binary_version` are the compute capability times ten (90), of PTX as of machine code.
-    `parameters`: offset and size of each. `cluster`: the sizes of __cluster_dims__, or zeros.
+    `parameters`: offset and size of each that the program sets. `cluster`: the sizes of __cluster_dims__, or zeros.
+    `host_code` fills in further parameters, up to `parameter_bytes` (0: there are none). See sass/image/host_code.py.
     """
 
     number: int
@@ -128,6 +130,8 @@ class Function:
     binary_version: int
     cluster: tuple[int, int, int] = (0, 0, 0)
     parameters: tuple[tuple[int, int], ...] = ()
+    parameter_bytes: int = 0
+    host_code: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)

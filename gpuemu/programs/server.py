@@ -115,11 +115,13 @@ class Connection:
         found = self.device.function(given.u32(), given.text())
         for value in (
             found.number, found.registers, found.static_shared_bytes, found.constant_bytes, found.local_bytes,
-            found.max_threads, found.ptx_version, found.binary_version, *found.cluster, len(found.parameters),
+            found.max_threads, found.ptx_version, found.binary_version, *found.cluster,
+            found.parameter_bytes, len(found.parameters),
         ):  # fmt: skip
             answer.u32(value)
         for offset, size in found.parameters:
             answer.u32(offset).u32(size)
+        answer.data(found.host_code)
 
     def _kernels(self, given: Reader, answer: Writer) -> None:
         names = self.device.kernels(given.u32())

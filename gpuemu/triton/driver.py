@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -188,10 +189,16 @@ def active(device: Device) -> Iterator[None]:
         return run(self, *map(_as_tensor, args), **{name: _as_tensor(value) for name, value in kwargs.items()})
 
     with ExitStack() as stack:
-        if "torch" in sys.modules or _has_torch():
+        if "torch" in sys.modules or find_spec("torch") is not None:
+            from gpuemu.triton.inductor import compiled_for
             from gpuemu.triton.on_the_cpu import on_the_cpu
 
             stack.enter_context(on_the_cpu(device))
+            stack.enter_context(compiled_for(device))
+        if find_spec("jax") is not None:
+            from gpuemu.triton.pallas import pallas_on
+
+            stack.enter_context(pallas_on(device))
         config.set_active(driver)
         JITFunction.run = with_arrays
         triton.testing.do_bench = driver.do_bench
@@ -209,9 +216,3 @@ def _as_tensor(value: Any) -> Any:
     if isinstance(value, np.ndarray) and not isinstance(value, HostArray):
         return np.asarray(value).view(HostArray)
     return value
-
-
-def _has_torch() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("torch") is not None

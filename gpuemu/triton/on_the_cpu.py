@@ -20,7 +20,9 @@ _SUMS = {
     torch.matmul, torch.mm, torch.bmm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.bmm, torch.Tensor.__matmul__,
     torch.Tensor.softmax,
 }  # fmt: skip
-"""Reductions that a GPU accumulates in float32 also for narrower types. The CPU rounds each sum."""
+"""Reductions that a GPU accumulates in float32 also for narrower types. The CPU rounds each sum.
+
+torch.compile sees the program's own operations: its Triton kernels accumulate as they do on a GPU."""
 _NARROW = (torch.float16, torch.bfloat16)
 
 
@@ -37,7 +39,7 @@ class _Kept(TorchFunctionMode):  # type: ignore[misc]
         if func is torch.Tensor.to:
             args = tuple("cpu" if _is_cuda(value) else value for value in args)
         narrow = next((v.dtype for v in args if isinstance(v, torch.Tensor) and v.dtype in _NARROW), None)
-        if func in _SUMS and narrow is not None and "dtype" not in named:
+        if func in _SUMS and narrow is not None and not torch.compiler.is_compiling() and "dtype" not in named:
             wide = tuple(_widened(value) for value in args)
             return func(*wide, **{name: _widened(value) for name, value in named.items()}).to(narrow)
         return func(*args, **named)

@@ -53,6 +53,10 @@ def slow(device: FakeDevice) -> None:
     time.sleep(0.5)
 
 
+def fills(device: FakeDevice, to: int, given: int, filled: int) -> None:
+    device.view(to, 1)[0] = given + filled
+
+
 KERNELS = {
     "add": ("QQQi", add),
     "twice": ("Qi", twice),
@@ -60,6 +64,7 @@ KERNELS = {
     "say": ("", say),
     "counts": ("", counts),
     "slow": ("", slow),
+    "fills": ("Qii", fills),
 }
 
 

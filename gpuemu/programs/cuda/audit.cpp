@@ -2,8 +2,10 @@
 // is linked into an executable or a library jump into ours, before any of its code has run.
 //
 // The functions are found by their names in the symbol table of the file. They are changed in this process's memory
-// only, and only there: nothing is written to disk. A runtime without names (stripped) is found out when it asks our
-// driver for NVIDIA's tables, and refused there.
+// only, and only there: nothing is written to disk. A library without that table may export a jump to a function of
+// its runtime under the same name, as _cudaMalloc jumps to cudaMalloc. Then that function is known, too. An exported
+// _cuDeviceGet asks the runtime for the driver's function, and is replaced itself. Any other
+// runtime without names is found out when it asks our driver for NVIDIA's tables, and refused there.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -78,6 +80,7 @@ int by_name(const void *one, const void *other) {
   return strcmp(static_cast<const Ours *>(one)->name, static_cast<const Ours *>(other)->name);
 }
 
+bool is_of_the_driver(const char *name) { return !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z'; }
 bool is_of_the_runtime(const char *name) { return !strncmp(name, "cuda", 4) || !strncmp(name, "__cuda", 6); }
 
 void learn(const link_map *library) {
@@ -87,7 +90,7 @@ void learn(const link_map *library) {
   each_symbol(*file, SHT_DYNSYM, STT_FUNC, [&](const char *, uintptr_t, size_t) { ++most; });
   ours = static_cast<Ours *>(calloc(most + 1, sizeof(Ours)));
   each_symbol(*file, SHT_DYNSYM, STT_FUNC, [&](const char *name, uintptr_t value, size_t) {
-    if (is_of_the_runtime(name)) ours[our_count++] = {name, library->l_addr + value};
+    if (is_of_the_runtime(name) || is_of_the_driver(name)) ours[our_count++] = {name, library->l_addr + value};
   });
   each_symbol(*file, SHT_DYNSYM, STT_OBJECT, [&](const char *name, uintptr_t value, size_t) {
     if (!strcmp(name, "gpuemu_is_audited")) *reinterpret_cast<int *>(library->l_addr + value) = 1;
@@ -124,6 +127,25 @@ bool is_gone(const char *name) {
   return !strcmp(name, "cudaThreadSynchronize") || !strcmp(name, "cudaLaunchCooperativeKernelMultiDevice");
 }
 
+// The function that an exported one jumps to, if it does nothing else; or 0.
+uintptr_t jumped_to(uintptr_t from, size_t bytes) {
+  constexpr char kEndBranch[] = "\xF3\x0F\x1E\xFA";
+  constexpr size_t kEndBranchBytes = 4, kNearJumpBytes = 5;
+  auto code = reinterpret_cast<const char *>(from);
+  if (bytes == kEndBranchBytes + kNearJumpBytes && !memcmp(code, kEndBranch, kEndBranchBytes))
+    code += kEndBranchBytes, bytes -= kEndBranchBytes;
+  if (bytes != kNearJumpBytes || *code != '\xE9') return 0;
+  int32_t distance;
+  memcpy(&distance, code + 1, sizeof distance);
+  return uintptr_t(code) + kNearJumpBytes + distance;
+}
+
+// The runtime's function of an exported name, or nullptr. The structure of cudaGetDeviceProperties differs by version.
+const char *function_of(const char *exported) {
+  if (strncmp(exported, "_cuda", 5) || !strcmp(exported, "_cudaGetDeviceProperties")) return nullptr;
+  return strcmp(exported, "_cudaLaunchKernelEx") ? exported + 1 : "cudaLaunchKernelExC";
+}
+
 void note_old_runtime(const link_map *object) {
   if (!*old_runtime) strncpy(old_runtime, base_of(path_of(object)), kNameBytes - 1);
 }
@@ -136,13 +158,21 @@ void redirect(const link_map *object) {
   each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t, size_t) {
     has_runtime |= !strcmp(name, "cudaGetExportTable"), is_old |= is_gone(name);
   });
-  if (!has_runtime) return;
-  if (is_old) note_old_runtime(object);
-  each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
-    if (!is_of_the_runtime(name)) return;
+  auto replace = [&](const char *name, uintptr_t address, size_t bytes) {
     Ours wanted{name, 0};
     auto found = static_cast<const Ours *>(bsearch(&wanted, ours, our_count, sizeof(Ours), by_name));
-    if (found) jump(object->l_addr + value, found->address, bytes);
+    if (found) jump(address, found->address, bytes);
+  };
+  if (!has_runtime)
+    return each_symbol(file, SHT_DYNSYM, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
+      if (*name == '_' && is_of_the_driver(name + 1)) return replace(name + 1, object->l_addr + value, bytes);
+      const char *function = function_of(name);
+      uintptr_t target = function ? jumped_to(object->l_addr + value, bytes) : 0;
+      if (target) replace(function, target, 0);
+    });
+  if (is_old) note_old_runtime(object);
+  each_symbol(file, SHT_SYMTAB, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
+    if (is_of_the_runtime(name)) replace(name, object->l_addr + value, bytes);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "module.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -50,6 +52,15 @@ size_t elf_bytes(const void *image) {
   return end;
 }
 
+// Machine code at an address of its own, where it stays.
+void *executable(const std::string &code) {
+  void *place = mmap(nullptr, code.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  need(place != MAP_FAILED, kOutOfMemory);
+  memcpy(place, code.data(), code.size());
+  need(!mprotect(place, code.size(), PROT_READ | PROT_EXEC), kNotSupported);
+  return place;
+}
+
 }  // namespace
 
 size_t image_bytes(const void *image) {
@@ -66,7 +77,7 @@ uint32_t Kernel::dynamic_shared_limit() const {
 }
 
 size_t Kernel::parameter_bytes() const {
-  size_t end = 0;
+  size_t end = all_parameter_bytes;
   for (auto &one : parameters) end = std::max<size_t>(end, one.offset + one.bytes);
   return end;
 }
@@ -154,10 +165,13 @@ Kernel *known(Kernel *kernel) {
   ask.put(kernel->module->number).put_text(kernel->name).send();
   for (uint32_t *value : {&kernel->number, &kernel->registers, &kernel->static_shared, &kernel->constant_bytes,
                           &kernel->local_bytes, &kernel->max_threads, &kernel->ptx_version, &kernel->binary_version,
-                          &kernel->cluster.x, &kernel->cluster.y, &kernel->cluster.z})
+                          &kernel->cluster.x, &kernel->cluster.y, &kernel->cluster.z,
+                          &kernel->all_parameter_bytes})
     *value = ask.get<uint32_t>();
   kernel->parameters.resize(ask.get<uint32_t>());
   for (auto &one : kernel->parameters) one = ask.get<Parameter>();
+  std::string code = ask.get_text();
+  if (!code.empty()) kernel->host_code = reinterpret_cast<decltype(kernel->host_code)>(executable(code));
   kernel->is_known = true;
   return kernel;
 }

@@ -18,6 +18,8 @@ struct Kernel {  // what CUfunction, CUkernel, cudaFunction_t and cudaKernel_t p
   uint32_t ptx_version = 0, binary_version = 0;
   Dim cluster{};
   std::vector<Parameter> parameters;
+  uint32_t all_parameter_bytes = 0;
+  int (*host_code)(void *, void *, void *, char *parameters) = nullptr;  // writes further parameters
   // What the program has set.
   int max_dynamic_shared = -1, carveout = -1;
   bool non_portable_cluster = false, cluster_must_be_set = false;

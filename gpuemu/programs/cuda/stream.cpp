@@ -324,6 +324,7 @@ LaunchWork launch_with(Kernel *kernel, Dim grid, Dim block, Dim cluster, size_t 
   } else {
     need(kernel->parameters.empty());
   }
+  if (kernel->host_code) need(!kernel->host_code(nullptr, nullptr, nullptr, work.arguments.data()));
   return work;
 }
 

@@ -23,6 +23,8 @@ from pathlib import PurePath
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.elf import MOST_BYTES, ElfFile, Relocation, read_elf
+from gpuemu.sass.image.host_code import SECTION as HOST_SECTION
+from gpuemu.sass.image.host_code import host_functions
 from gpuemu.sass.image.line_table import LineTable, SourceLine, read_line_table
 from gpuemu.sass.image.nv_info import (
     Attribute,
@@ -104,6 +106,7 @@ class Kernel:
     kernel's own bytes begin at `shared_base`. `local_bytes` is the size of a thread's stack as far as the assembler
     knows it; recursion and calls through pointers need more. `parameter_base` is an offset in constant bank 0.
     `driver_parameters`: the number of parameters at the end that the driver fills in (see `_of_the_driver`).
+    `host_code` is not None in a tile kernel of cuTile: the x86-64 code that fills them in, as far as gpuemu can run it.
     `branch_targets`: byte offset of an indexed branch → its possible targets. `device_functions`: the offset of each
     function within the code. `code_relocations` is empty in a kernel that calls no function by its address.
     `source_lines` has an entry for each 16-byte instruction, or None without line information.
@@ -120,6 +123,7 @@ class Kernel:
     parameter_bytes: int
     parameters: tuple[Parameter, ...]
     driver_parameters: int
+    host_code: bytes | None
     parameter_types: tuple[ParameterType, ...]
     constant_sections: Mapping[int, Section]
     max_threads: tuple[int, int, int] | None
@@ -139,6 +143,11 @@ class Kernel:
     def placed_constant_banks(self, addresses: Mapping[str, int]) -> dict[int, bytes]:
         """Return the contents of the constant banks if variables have these addresses."""
         return {number: section.placed(addresses) for number, section in self.constant_sections.items()}
+
+    @property
+    def set_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that a program sets."""
+        return self.parameters[: len(self.parameters) - self.driver_parameters]
 
     @cached_property
     def source_file(self) -> str | None:
@@ -275,8 +284,10 @@ def _read(content: bytes, file: str) -> Cubin:
         sizes = sizes_by_symbol(common.data if common else b"")
         ptx = elf.sections.get(PTX_SECTION)
         declared = declared_types(ptx.data if ptx else b"")
+        host = elf.sections.get(HOST_SECTION)
+        of_the_host = host_functions(host.data) if host else {}
         kernels = {
-            symbol.name: _kernel(elf, index, sizes, lines, declared)
+            symbol.name: _kernel(elf, index, sizes, lines, declared, of_the_host.get(symbol.name))
             for index, symbol in enumerate(elf.symbols)
             if symbol.is_kernel and symbol.section
         }
@@ -318,8 +329,9 @@ def _section(elf: ElfFile, name: str) -> Section:
 
 
 def _kernel(
-    elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], lines: LineTable, declared: Declared
-) -> Kernel:
+    elf: ElfFile, index: int, sizes: Mapping[int, Mapping[int, int]], lines: LineTable, declared: Declared,
+    host_code: bytes | None,
+) -> Kernel:  # fmt: skip
     symbol = elf.symbols[index]
     name = symbol.name
     code = elf.sections[symbol.section].data
@@ -351,6 +363,7 @@ def _kernel(
         parameter_bytes=max(ends),
         parameters=parameters,
         driver_parameters=len(of_the_driver),
+        host_code=host_code,
         parameter_types=parameter_types(name, declared, parameters),
         constant_sections=_constant_sections(elf, name),
         max_threads=info.max_threads,

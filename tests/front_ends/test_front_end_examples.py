@@ -1,0 +1,106 @@
+"""The programs in examples/front_ends, as their users start them, against NumPy."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "front_ends"
+PACKAGES = {
+    "cuda_core": ("cuda.core",),
+    "cupy": ("cupy",),
+    "cute_dsl": ("cutlass.cute", "cupy"),
+    "cutile": ("cuda.tile", "nvidia.cu13.bin", "cupy"),
+    "helion": ("helion", "torch"),
+    "numba": ("numba_cuda",),
+    "pallas": ("jax", "triton"),
+    "tilelang": ("tilelang", "cupy"),
+    "torch_compile": ("torch", "triton"),
+    "triton": ("torch", "triton"),
+}
+IN_THIS_PROCESS = {"helion", "pallas", "torch_compile", "triton"}
+"""These run with `gpuemu triton`, the others with `gpuemu exec`."""
+MOST = {"elementwise": 1e-6, "reduction": 1e-4, "product": 1e-4}
+MOST_IN_HALF = 0.05
+"""The program's result is float16, with values up to 50."""
+PROGRAMS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py"))
+
+pytestmark = pytest.mark.slow
+
+
+def missing(package: str) -> bool:
+    top = package.partition(".")[0]
+    try:
+        return importlib.util.find_spec(top) is None or importlib.util.find_spec(package) is None
+    except ModuleNotFoundError:
+        return True
+
+
+def check_packages(front_end: str) -> None:
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        pytest.skip("front ends run on x86-64 Linux")
+    for package in PACKAGES[front_end]:
+        if missing(package):
+            pytest.skip(f"{package} is not installed, and the programs of {front_end} import it")
+    if front_end not in IN_THIS_PROCESS and shutil.which("ptxas") is None:
+        pytest.skip("ptxas is not installed, and it assembles PTX")
+
+
+def test_each_front_end_has_three_programs() -> None:
+    found = {name: sorted(one.stem for one in PROGRAMS if one.parts[0] == name) for name in PACKAGES}
+    assert found == dict.fromkeys(PACKAGES, sorted(MOST))
+
+
+WARP = """
+import warp as wp
+
+
+@wp.kernel
+def one(x: wp.array(dtype=float)):
+    x[wp.tid()] = 1.0
+
+
+x = wp.zeros(32, dtype=float, device="cuda")
+wp.launch(one, dim=32, inputs=[x], device="cuda")
+print(x.numpy())
+"""
+
+
+def test_warp_is_refused_by_name(tmp_path: Path) -> None:
+    if missing("warp"):
+        pytest.skip("warp is not installed, and the program imports it")
+    (tmp_path / "app.py").write_text(WARP, encoding="utf-8")
+    command = [sys.executable, "-m", "gpuemu", "exec", "--", sys.executable, "app.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "error: warp.so has a CUDA runtime of its own without symbols" in done.stderr
+    assert "[1." not in done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.with_suffix("").as_posix())
+def test_a_program_has_numpys_values(program: Path, tmp_path: Path) -> None:
+    front_end, kind = program.parts[0], program.stem
+    check_packages(front_end)
+    report, file = tmp_path / "launches.json", str(EXAMPLES / program)
+    if front_end in IN_THIS_PROCESS:
+        words = ["triton", "--json", str(report), file]
+    else:
+        words = ["exec", "--format", "json", "-o", str(report), "--", sys.executable, file]
+    command = [sys.executable, "-m", "gpuemu", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ})
+    assert done.returncode == 0, done.stderr
+    (error,) = re.findall(r"^largest error: (\S+)$", done.stdout, re.MULTILINE)
+    assert float(error) <= (MOST_IN_HALF if front_end == "torch_compile" and kind == "product" else MOST[kind])
+    launches = json.loads(report.read_text(encoding="utf-8"))["launches"]
+    assert launches
+    if front_end not in IN_THIS_PROCESS:
+        assert {one["values"] for one in launches} == {"executed"}
