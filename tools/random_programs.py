@@ -1,7 +1,7 @@
 """Random programs of machine code, executed by NumPy and by compiled loops: python tools/random_programs.py 2000
 
 Each program is integer and float arithmetic, comparisons, logic, conversions, shuffles, votes and accesses to global,
-shared and local memory, under guards, with branches that lanes take differently and a loop. Registers begin with random
+shared and local memory, under guards, with branches that lanes take differently and loops. Registers begin with random
 bits, small numbers and the special floats. The tool compares all registers, predicates and memory, and prints a hash of
 what each architecture's programs left.
 """
@@ -80,6 +80,24 @@ MORE_FORMS = (
 )  # fmt: skip
 """More forms, of the programs from MORE_FROM on. Products have no guard, since they take whole warps."""
 MORE_FROM = 1_000_000
+NUMBER_FORMS = (
+    "DADD {e}, {w2}, {w2}", "DMUL {e}, {w2}, {w2}", "DFMA {e}, {w2}, {w2}, {w2}", "DADD {e}, {w2}, 1.5",
+    "DFMA {e}, {w2}, 0.25, {w2}", "DADD.RM {e}, {w2}, {w2}", "DSETP.{fc}.{b} {q}, {q}, {w2}, {w2}, {p}",
+    "DSETP.MIN.AND {q}, {q}, {w2}, {w2}, PT", "DSETP.MAX.AND {q}, {q}, {w2}, {w2}, PT", "MUFU.RCP64H {d}, {f}",
+    "MUFU.RSQ64H {d}, {f}", "I2F.F64 {e}, {s}", "I2F.F64.U32 {e}, {s}", "I2F.F64.S64 {e}, {w}", "I2F.F64.U64 {e}, {w}",
+    "F2F.F64.F32 {e}, {f}", "F2F.F32.F64 {d}, {w2}", "F2I.F64 {d}, {w2}", "F2I.U32.F64.TRUNC {d}, {w2}",
+    "F2I.F64.FLOOR {d}, {w2}", "FRND.F64.FLOOR {e}, {w2}", "I2F.RP {d}, {s}", "I2F.U32.RP {d}, {s}",
+    "I2F.U32.RZ {d}, {s}", "I2F.RM {d}, {s}", "FMUL.RZ {d}, {f}, {g}", "FMUL.FTZ.RZ {d}, {f}, {g}",
+    "FMUL.RZ.SAT {d}, {f}, {g}", "HFMA2{hm} {d}, {h}, {h}, {h}", "HFMA2.BF16_V2 {d}, {h}, {h}, {h}",
+    "HFMA2.MMA {d}, {h}, {h}, 1, 1", "HFMA2.MMA {d}, -RZ, RZ, 0, 5.9604644775390625e-08", "HADD2{hm} {d}, {h}, {h}",
+    "HADD2.BF16_V2 {d}, {h}, {h}", "HMUL2{hm} {d}, {h}, {h}", "HMUL2.BF16_V2 {d}, {h}, {h}", "HADD2.F32 {d}, -RZ, {h1}",
+    "HADD2.F32 {d}, {h1}, {h1}", "HSETP2.{fc}.{b} {q}, {q}, {h}, {h}, {p}", "HSET2.{fc}.{b} {d}, {h}, {h}, {p}",
+    "P2R {d}, PR, {s}, 0x7f", "P2R.B1 {d}, PR, {s}, 0x{seven:02x}", "R2P PR, {s}, 0x3f", "R2P PR, R{r}.B2, 0x{six:02x}",
+    "HSET2.BF.{fc}.{b} {d}, {h}, {h}, {p}", "HMNMX2{hx} {d}, {h}, {h}, {p}", "HMNMX2.BF16_V2 {d}, {h}, {h}, {p}",
+)  # fmt: skip
+"""Forms of float64 and of pairs of 16-bit floats, of the programs from NUMBERS_FROM on."""
+TURNS_FROM, NUMBERS_FROM = 2_000_000, 3_000_000
+"""From here on programs have loops that lanes leave early, calls, and barriers at which some lanes meet."""
 
 
 class Program:
@@ -87,8 +105,13 @@ class Program:
 
     def __init__(self, seed: int):
         self._chance = random.Random(seed)
-        self._forms = FORMS if seed < MORE_FROM else (*FORMS, *3 * MORE_FORMS)
+        more = [form for form in MORE_FORMS if seed < TURNS_FROM or not form.startswith(("HMMA", "LDSM"))]
+        self._forms = FORMS if seed < MORE_FROM else (*FORMS, *3 * more)
+        if seed >= NUMBERS_FROM:
+            self._forms = (*FORMS, *4 * NUMBER_FORMS)
+        self.turns = NUMBERS_FROM > seed >= TURNS_FROM
         self._labels = 0
+        self._functions: list[str] = []
         self.lanes = self._chance.choice((32, 64, 96, 48))
         self.zero_shared = seed % 2 == 0
         numbers = np.random.default_rng(seed)
@@ -107,15 +130,13 @@ class Program:
         ]
         places: dict[str, int] = {}
         code: list[str] = []
-        for line in [*lines, "EXIT"]:
-            if line.startswith("L"):
+        for line in [*lines, "EXIT", *self._functions]:
+            if re.fullmatch(r"LF?[0-9]+", line):
                 places[line] = 16 * len(code)
-            if not line.startswith("L") or line[1].isalpha():
+            else:
                 code.append(line)
-        self.text = "\n".join(
-            f"{16 * k:04x}: {re.sub(r'L[0-9]+', lambda found: hex(places[found[0]]), line)}"
-            for k, line in enumerate(code)
-        )
+        code = [re.sub(r"\bLF?[0-9]+", lambda found: hex(places[found[0]]), line) for line in code]
+        self.text = "\n".join(f"{16 * k:04x}: {line}" for k, line in enumerate(code))
 
     def _label(self) -> str:
         self._labels += 1
@@ -126,7 +147,9 @@ class Program:
         lines: list[str] = []
         for _ in range(self._chance.randint(1, count)):
             kind = self._chance.random()
-            if depth and kind < 0.08:
+            if self.turns and depth and self._chance.random() < 0.3:
+                lines += self._meeting(depth)
+            elif depth and kind < 0.08:
                 other, end, barrier = self._label(), self._label(), f"B{depth}"
                 lines += [f"BSSY {barrier}, {end}", f"{self._guard(True)} BRA {other}", *self._body(6, depth - 1)]
                 lines += [f"BRA {end}", other, *self._body(6, depth - 1), end, f"BSYNC {barrier}"]
@@ -139,6 +162,39 @@ class Program:
                 guard, instruction = self._guard(False), self._instruction()
                 lines.append(f"{'' if instruction.startswith('HMMA') else guard} {instruction}".strip())
         return lines
+
+    def _meeting(self, depth: int) -> list[str]:
+        """A place where lanes part, and wait for each other."""
+        chance, end, again, barrier = self._chance, self._label(), self._label(), f"B{2 + depth}"
+        match chance.randint(0, 6):
+            case 0:  # a loop that lanes leave after different numbers of steps
+                register, count = f"R{26 + depth}", chance.randint(1, 7)
+                lines = [f"LOP3.LUT {register}, R{chance.randint(0, 15)}, {hex(count)}, RZ, 0xc0, !PT"]
+                lines += [f"BSSY {barrier}, {end}", again, *self._body(4, depth - 1)]
+                lines += [f"ISETP.GT.AND P6, PT, {register}, 0x0, PT", f"IADD3 {register}, {register}, -0x1, RZ"]
+                lines += [f"@!P6 BREAK {barrier}", f"@!P6 BRA {end}"] * chance.randint(0, 1)
+                return [*lines, f"@P6 BRA {again}", end, f"BSYNC {barrier}"]
+            case 1:
+                return ["WARPSYNC.ALL"] if depth == 2 else ["NOP"]
+            case 2:  # lanes that name those with them
+                other = self._label()
+                lines = [f"BSSY {barrier}, {end}", f"@{chance.choice(('', '!'))}P0 BRA {other}"]
+                lines += ["VOTE.ANY R31, PT, PT", "WARPSYNC R31", *self._body(3, depth - 1), f"BRA {end}", other]
+                lines += ["VOTE.ANY R31, PT, PT", "WARPSYNC R31", *self._body(3, depth - 1)]
+                return [*lines, end, f"BSYNC {barrier}"]
+            case 3:
+                return [chance.choice(("YIELD", "NANOSLEEP 0x20", "@P2 NANOSLEEP 0x20"))] * chance.randint(1, 40)
+            case 4:  # some warps wait, others only arrive; the threads are all of the CTA's
+                threads = hex(self.lanes)
+                lines = ["S2R R30, SR_TID.X", f"ISETP.LT.AND P6, PT, R30, {hex(chance.choice((16, 32, 40)))}, PT"]
+                lines += ["BAR.RED.POPC.DEFER_BLOCKING 0x2, P1", "B2R.RESULT R31, P5"] * (depth == 2)
+                return [*lines, f"@P6 BAR.ARV 0x1, {threads}", f"@!P6 BAR.SYNC 0x1, {threads}"] if depth == 2 else lines
+            case 5:
+                function = f"LF{len(self._functions)}"
+                body = self._body(3, 0)
+                self._functions += [function, *body, "RET.REL.NODEC R32, 0x0"]
+                return [f"MOV R32, {end}", f"{self._guard(False)} CALL.REL.NOINC {function}", end]
+        return ["@P3 EXIT"] if depth == 2 and chance.random() < 0.3 else ["BAR.SYNC 0x0"] * (depth == 2)
 
     def _guard(self, always: bool) -> str:
         if not always and self._chance.random() < 0.6:
@@ -168,10 +224,23 @@ class Program:
             "s": lambda: word(""), "sn": lambda: word("-"), "si": lambda: word("~"),
             "i": lambda: or_number(""), "in": lambda: or_number("-"), "ii": lambda: or_number("~"),
             "f": single, "g": lambda: single() if chance.random() < 0.7 else chance.choice(("1.5", "-0.25", "+INF")),
+            "seven": lambda: chance.randint(1, 127), "six": lambda: chance.randint(1, 63),
+            "r": lambda: str(chance.randint(0, 15)),
+            "w2": lambda: chance.choice(("{}", "{}", "-{}", "|{}|", "-|{}|")).format(
+                "RZ" if chance.random() < 0.05 else f"R{2 * chance.randint(0, 7)}"
+            ),
+            "h": lambda: chance.choice(("{}{}", "{}{}", "-{}{}", "|{}|{}")).format(
+                register(), chance.choice(("", ".H0_H0", ".H1_H1", ".H1_H0", ".H0_H1", ".H0_NH1", ".NH1_H0"))
+            ),
+            "h1": lambda: f"{register()}{chance.choice(('.H0_H0', '.H1_H1'))}",
+            "hm": lambda: chance.choice(("", "", ".FTZ", ".SAT", ".RELU")),
+            "hx": lambda: chance.choice(("", ".NAN", ".FTZ")),
             "p": lambda: chance.choice(("PT", "!PT", f"P{chance.randint(0, 5)}", f"!P{chance.randint(0, 5)}")),
             "q": lambda: f"P{chance.randint(0, 5)}", "u": lambda: f"UR{chance.randint(4, 7)}",
             "us": lambda: f"UR{chance.randint(4, 7)}", "byte": lambda: chance.randint(0, 255),
             "five": lambda: hex(chance.randint(0, 31)), "b16": lambda: hex(chance.randint(0, 15)),
+            "off8": lambda: hex(8 * chance.randint(0, 1)),
+            "a8": lambda: chance.choice(("ADD", "AND", "OR", "XOR", "EXCH")),
             "off4": lambda: hex(4 * chance.randint(0, 3)),
             "c": lambda: chance.choice(("LT", "EQ", "LE", "GT", "NE", "GE")),
             "b": lambda: chance.choice(("AND", "OR", "XOR")),
@@ -208,7 +277,10 @@ def left_by(program: Program, arch: str, loops: bool) -> tuple[bytes, str]:
         executor.go_on(cta)
     except ExecutionError as error:
         return f"{error.instruction} in lane {error.lane}".encode(), str(error)
-    found = [files.registers[:26], files.predicates[:6], files.uniform_registers[:10], buffer, memory.shared[1]]
+    found = [files.registers[: 40 if program.turns else 26], files.predicates[:6], files.uniform_registers[:10]]
+    found += [buffer, memory.shared[1]]
+    if program.turns:
+        found.append(np.array([environment.clock, executor.instructions(), cta.executed, cta.turn]))
     return b"".join(part.tobytes() for part in [*found, memory.local[1]]), ""
 
 
@@ -228,7 +300,8 @@ def main() -> None:
     loading.LOOPS.force()
     for arch in ARCHITECTURES:
         together = hashlib.sha256()
-        for seed in [*range(programs), *range(MORE_FROM, MORE_FROM + programs)]:
+        starts = 0, MORE_FROM, TURNS_FROM, NUMBERS_FROM
+        for seed in [start + number for start in starts for number in range(programs)]:
             together.update(compared(seed, arch).encode())
         print(f"{arch}: {programs:,} programs, {together.hexdigest()[:16]}", flush=True)
 

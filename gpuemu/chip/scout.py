@@ -196,6 +196,7 @@ class _Counting(_OnNewLanes):
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
+        self.compiled = False  # its control instructions are not the kernel's
         for pc, instruction in enumerate(environment.code):
             if instruction.mnemonic in ("STG", "ST"):
                 self._handlers[pc] = self._pass
@@ -228,6 +229,7 @@ class Scouts(_OnNewLanes):
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
+        self.compiled = False  # its control instructions are not the kernel's
         self._told: dict[int, Step] = {}
         copies = self.stores = any(instruction.mnemonic == "UTMALDG" for instruction in environment.code)
         for pc, instruction in enumerate(environment.code):

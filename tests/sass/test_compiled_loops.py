@@ -31,6 +31,8 @@ LEFT = "36b7b35047738966"
 """Of what the programs leave."""
 MORE_PROGRAMS, MORE_LEFT = 50, "59c82a6d958f61c7"
 """The same for programs with products, copies and atomics."""
+NUMBER_PROGRAMS, NUMBERS_LEFT = 50, "cd5605e264f5cf22"
+"""The same for programs with float64, pairs of 16-bit floats and atomics of 64 bits."""
 
 
 @pytest.fixture
@@ -56,12 +58,20 @@ def test_random_programs_with_products_and_atomics_leave_what_they_always_left()
     assert together.hexdigest()[:16] == MORE_LEFT
 
 
+def test_random_programs_of_float64_and_halves_leave_what_they_always_left() -> None:
+    together = hashlib.sha256()
+    for seed in range(random_programs.NUMBERS_FROM, random_programs.NUMBERS_FROM + NUMBER_PROGRAMS):
+        together.update(random_programs.left_by(random_programs.Program(seed), "sm_90", False)[0])
+    assert together.hexdigest()[:16] == NUMBERS_LEFT
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
 def test_loops_leave_what_numpy_leaves(loops: None, arch: str) -> None:
     for seed in range(PROGRAMS):
         random_programs.compared(seed, arch)
         random_programs.compared(random_programs.MORE_FROM + seed, arch)
+        random_programs.compared(random_programs.NUMBERS_FROM + seed, arch)
 
 
 BY_LOOPS = (
@@ -74,12 +84,14 @@ BY_LOOPS = (
     "ATOMG.E.CAS.STRONG.GPU PT, RZ, [R20.64], R8, R9", "RED.E.MAX.S32.STRONG.GPU [R24.64], R8",
     "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R24.64], R8", "ATOM.E.EXCH.STRONG.GPU PT, RZ, [R24.64], R8",
     "@P1 RED.E.INC.STRONG.GPU [R24.64], R8", "RED.E.MIN.STRONG.GPU [R24.64], R8",
+    "ATOMG.E.ADD.STRONG.GPU PT, R40, [R20.64], R8", "DFMA R40, R8, -R10, |R12|", "HFMA2 R40, R8, R9.H0_H0, -R10",
+    "MUFU.RCP64H R40, R8", "I2F.F64 R40, R8", "DSETP.LT.AND P3, P4, R8, R10, P2", "R2P PR, R8, 0x7e",
+    "P2R R40, PR, R8, 0x3f",
 )  # fmt: skip
 BY_THE_EXECUTOR = (
     "@P1 HMMA.16816.F32 R40, R8, R16, R40", "LDGSTS.E [R22], [R20.64+0x3]", "ATOMS.ADD RZ, [R22], R8",
-    "ATOMG.E.ADD.STRONG.GPU PT, R40, [R20.64], R8",
 )  # fmt: skip
-"""Mistakes of a kernel, and an atomic whose result a loop may wait for."""
+"""Mistakes of a kernel."""
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from gpuemu.sass.compiled.columns import (
     BUFFERS,
     DATA,
     GENERIC,
+    GENERIC_SHARED,
     IN_GLOBAL,
     IN_SHARED,
     LAST_BUFFER,
@@ -22,6 +23,8 @@ from gpuemu.sass.compiled.columns import (
     LOCAL_BYTES,
     LOCAL_PITCH,
     LOCAL_WINDOW,
+    LOG_BLOCKS,
+    LOGS,
     MEMORY,
     OFFSET,
     OP,
@@ -42,6 +45,7 @@ from gpuemu.sass.compiled.columns import (
     WRITTEN,
     ZERO_ROW,
 )
+from gpuemu.sass.compiled.logs import log_access, log_source
 from gpuemu.sass.compiled.registers import count_of
 
 peek16 = peek32 = peek64 = peek8 = poke16 = poke32 = poke64 = poke8 = None
@@ -260,13 +264,26 @@ def store(code: Any, pc: Any, file: Any, lanes: Any, places: Any, first: Any, la
                     poke32(np.int64(places[i]) + 4 * k, word)  # type: ignore[misc]
 
 
+def memory_of(code: Any, pc: Any, lanes: Any, places: Any, state: Any) -> Any:
+    """The memory of an access, as a record numbers it: plain ones have no other number than 0."""
+    if code[pc, MEMORY] != GENERIC:
+        return 0
+    least, _, _ = span(lanes, places)
+    return GENERIC_SHARED if least >= np.uint64(state[SHARED_START]) else 0
+
+
 def access(
-    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, state: Any,
+    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, logs: Any, state: Any,
 ) -> Any:  # fmt: skip
     """A load or a store; whether it has been done. Otherwise nothing has changed."""
     file, taking, places = lanes.file, here[first:last], lanes.at[first:last]
     find_addresses(code, pc, file, lanes.at, 0, first, last)
     loads = code[pc, OP] == LOAD
+    if state[LOGS]:
+        kind = memory_of(code, pc, taking, places, state)
+        log_access(kind, taking, places, first, logs, state)
+        if kind:
+            shift_places(taking, first, logs, state)
     if not point(code, pc, taking, places, buffers, not loads, first, state):
         return False
     if loads:
@@ -276,8 +293,16 @@ def access(
     return True
 
 
+def shift_places(taking: Any, first: Any, logs: Any, state: Any) -> None:
+    """Let the recorded addresses in the shared window count from the CTA's first byte."""
+    row = logs.places[state[LOG_BLOCKS]]
+    for i in range(taking.size):
+        if taking[i]:
+            row[first + i] -= state[SHARED_START]
+
+
 def copy(
-    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, state: Any,
+    code: Any, pc: Any, lanes: Any, here: Any, buffers: Any, first: Any, last: Any, logs: Any, state: Any,
 ) -> Any:  # fmt: skip
     """LDGSTS; whether it has been done. Lanes whose predicate is false read nothing, and write zeros."""
     size, taking, reading = np.uint64(1) << np.uint64(code[pc, SIZE]), here[first:last], lanes.lending[first:last]
@@ -291,6 +316,11 @@ def copy(
     sources, places = lanes.sources[first:last], lanes.at[first:last]
     find_addresses(code, pc, lanes.file, lanes.sources, SOURCE, first, last)
     find_addresses(code, pc, lanes.file, lanes.at, 0, first, last)
+    if state[LOGS]:
+        if count_of(reading, 0, reading.size) != count_of(taking, 0, taking.size):
+            return False
+        log_access(0, taking, places, first, logs, state)
+        log_source(taking, sources, first, logs, state)
     if count_of(reading, 0, reading.size) and not point_global(reading, sources, size, buffers, state):
         return False
     if not point_shared(taking, places, size, True, state):
@@ -303,11 +333,14 @@ def copy(
     return True
 
 
-def load_matrices(code: Any, pc: Any, lanes: Any, here: Any, first: Any, last: Any, state: Any) -> Any:
+def load_matrices(
+    code: Any, pc: Any, lanes: Any, here: Any, first: Any, last: Any, logs: Any, state: Any,
+) -> Any:  # fmt: skip
     """LDSM; whether it has been done. Only the addresses of lanes that have the address of a row count."""
     count, turned, row = code[pc, SIGNED] & 7, code[pc, SIGNED] >> 3, code[pc, DATA]
     file, at, lending = lanes.file, lanes.at, lanes.lending
     find_addresses(code, pc, file, at, 0, first, last)
+    log_access(0, here[first:last], at[first:last], first, logs, state)
     for w in range(first, last, 32):
         found = count_of(here, w, w + 32)
         if found not in (0, 32):

@@ -12,7 +12,9 @@ from gpuemu.sass.compiled.columns import (
     B_COUNT,
     BRANCH,
     C_COUNT,
+    CHOSEN,
     FIRST_OPERATION,
+    FIRST_TRUTH,
     FORM,
     KEPT,
     NUMBER,
@@ -21,12 +23,15 @@ from gpuemu.sass.compiled.columns import (
     OF_C,
     OF_D,
     OP,
+    PACK,
     RESULTS,
+    SHIFT,
     SHUFFLE,
     TRUTH_RESULTS,
+    UNPACK,
     VOTE,
 )
-from gpuemu.sass.compiled.registers import count_of, fetch, put
+from gpuemu.sass.compiled.registers import count_of, fetch, put, put_uniform, put_word
 
 compute = warp_product = narrow_half = single = canonical = SUMS = None
 """From `lane` and `tensor.compiled`, or made by `source`."""
@@ -80,6 +85,33 @@ def lead(lanes: Any, x: Any) -> None:
             x[RESULTS, w + lane] = x[0, w + leader]
 
 
+def pack(code: Any, pc: Any, truths: Any, x: Any, first: Any, last: Any) -> None:
+    """P2R: the word, with predicates in the bits that are chosen."""
+    shift, part = np.uint32(code[pc, SHIFT]), x[RESULTS, : last - first]
+    kept = ~(np.uint32(code[pc, CHOSEN]) << shift)
+    for i in range(part.size):
+        part[i] = x[0, i] & kept
+    for k in range(7):
+        if code[pc, CHOSEN] >> k & 1:
+            truth = truths[code[pc, FIRST_TRUTH] + k, first:last]
+            for i in range(part.size):
+                part[i] |= np.uint32(truth[i]) << (shift + np.uint32(k))
+
+
+def unpack(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, last: Any) -> None:
+    """R2P: predicates from the bits of a word that are chosen."""
+    x, bits, part = lanes.x, lanes.t[TRUTH_RESULTS], here[first:last]
+    for k in range(7):
+        if code[pc, CHOSEN] >> k & 1:
+            truth, shift = lanes.truths[code[pc, FIRST_TRUTH] + k, first:last], np.uint32(code[pc, SHIFT] + k)
+            for i in range(truth.size):
+                bits[i] = np.uint8(x[0, i] >> shift & np.uint32(1))
+            if code[pc, FIRST_TRUTH]:
+                put_uniform(truth, bits, part, whole)
+            else:
+                put_word(truth, bits, part, whole)
+
+
 def operate(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, last: Any) -> None:
     """Compute what lanes make of their own registers, or of those of their warp."""
     op, file, truths, x, t = code[pc, OP], lanes.file, lanes.truths, lanes.x, lanes.t
@@ -90,6 +122,10 @@ def operate(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, l
         shuffle(code[pc, NUMBER], x, t, last - first)
     elif op == VOTE:
         vote(code[pc, NUMBER], here[first:last], x, t)
+    elif op == PACK:
+        pack(code, pc, truths, x, first, last)
+    elif op == UNPACK:
+        unpack(code, pc, lanes, here, whole, first, last)
     else:
         lead(here[first:last], x)
     put(code, pc, file, truths, here, whole, x, t, first, last)

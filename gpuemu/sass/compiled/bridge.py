@@ -1,128 +1,149 @@
-"""Between the compiled loops and the executor: a kernel's code as numbers, and the state of a CTA where both find it.
+"""Between the compiled loops and the executor: the state of a CTA where both find it.
 
-The executor asks for a stretch of a group's instructions; the loops execute it as far as they know it. For anything
+The executor asks for turns of a CTA's groups; the loops execute them as far as they know the instructions. For anything
 else, an error of the kernel among it, they stop in front of the instruction and have changed nothing of it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.operands import named_registers
 from gpuemu.sass.compiled import loading
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
-    ALONE,
-    ASK,
-    BARRIER,
-    BRANCH,
+    ANY_WAITS,
+    ARRIVALS,
+    AWAITS,
     BUFFERS,
     CLOCK,
     CODE_LENGTH,
     CTA_ROWS,
     CTAS,
+    CURRENT,
     DONE,
-    ENDED,
-    EXIT,
-    EXPECT,
-    FIRST,
     GRID_X,
     GRID_Y,
+    GROUP_PC,
+    GROUP_POLLS,
+    GROUP_WAY,
+    GROUPS,
     GUARD,
-    LAST,
+    IS_MEMORY,
     LAST_BUFFER,
+    LEFT,
+    LETS_GO,
     LIMIT,
     LOCAL,
     LOCAL_BYTES,
     LOCAL_PITCH,
     LOCAL_USED,
+    LOGS,
     LOOK,
-    LOOK_CLOCK,
     LOOK_ROW,
     LOOK_ROWS,
-    LOOK_STATE,
-    LOOK_WHO,
     LOOKS,
-    MEET,
     MEETINGS,
     MOST,
     MOST_LOOK_ROWS,
-    NUMBER,
+    NEWS,
     OP,
     PC,
     REGISTER_ROWS,
-    SEEN,
+    SAVED,
     SHARED,
     SHARED_BYTES,
     SHARED_START,
-    SYNC,
+    SPENT,
     SYSTEM_FROM,
     SYSTEM_TO,
-    TRUTH,
-    TRUTHS,
-    UNIFORM_ROW,
+    TURN,
     UNIFORM_ROWS,
-    UNKNOWN,
-    WHO,
+    WAITING,
+    WARPS,
     WRITTEN,
 )
 from gpuemu.sass.compiled.columns import LOCAL_WINDOW as WINDOW
 from gpuemu.sass.compiled.columns import WINDOW_BYTES as WINDOW_LENGTH
+from gpuemu.sass.compiled.encoding import control_columns, guard_column, look_rows
+from gpuemu.sass.compiled.look_table import TableOfLooks
+from gpuemu.sass.compiled.recording import Recording
+from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment
-from gpuemu.sass.machine.groups import Convergence, Group
-from gpuemu.sass.machine.jumps import predicates_of
-from gpuemu.sass.machine.lanes import CTA_ROW, RZ, URZ, WARP
+from gpuemu.sass.machine.groups import TWO_MEETINGS, Convergence, Group, Turn
+from gpuemu.sass.machine.lanes import CTA_ROW, RZ, URZ, Mask, ballots
+from gpuemu.sass.machine.live_cta import Cta
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.polls import Polls, Seen, registers_named
-from gpuemu.sass.semantics.lanewise import Columns, EncodedStep, LaneStep, truth
-from gpuemu.trace.model import Instruction
+from gpuemu.sass.machine.polls import Polls
+from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep
+from gpuemu.trace.listing import INSTRUCTION_BYTES
 
 _TO_LOCAL = ("STL", "ST", "ATOM", "CALL")
 """Instructions that may change local memory."""
 _MOST_REGISTERS = 64
 """Registers in a row that an operand may name by its first."""
-_AT_ONCE = 1 << 20
-"""Instructions after which the loops come back, so that a key that interrupts is heard."""
+_MOST_KNOWN = 256
 
 
 class Bridge:
     """The loops for the CTAs of one launch. `left_out`: instructions that the executor keeps to itself."""
 
     def __init__(self, environment: Environment, left_out: Collection[int], polls: Polls):
-        lanes, memory = environment.lanes, environment.memory
+        lanes = environment.lanes
         self._environment = environment
         self._polls = polls
-        rows = {pc: _rows_of(environment.code[pc]) for pc in sorted(polls.watched)}
+        rows = {pc: look_rows(environment.code[pc]) for pc in sorted(polls.watched)}
         self._slots = {pc: k for k, pc in enumerate(pc for pc, named in rows.items() if named)}
         self._left_out = {*left_out, *(polls.watched - set(self._slots))}
         self._tried: set[int] = set()
         self._index_of = {instruction.offset: k for k, instruction in enumerate(environment.code)}
         self._arguments = loading.arrays(lanes.warps, len(environment.code), 1, max(1, len(self._slots)))
-        self._arguments |= {"file": lanes.file_block, "truths": lanes.truth_block}
+        counts, truths = environment.barrier_results
+        self._arguments |= {
+            "file": lanes.file_block, "truths": lanes.truth_block, "vote_counts": counts,
+            "vote_truths": truths.view(np.uint8), "places": self._places(), "factors": polls.factors[:MOST_LOOK_ROWS],
+        }  # fmt: skip
         self._code, self._active = self._arguments["code"], self._arguments["active"]
-        self._state, self._looks = self._arguments["state"], self._arguments["looks"]
-        self._looks[:, LOOK_WHO] = -1
-        self._looks[:, LOOK_STATE] = ASK  # the CTA may have looked already
+        self._code[list(left_out), AWAITS] = 1
+        self._code[:, IS_MEMORY] = [i.accesses_memory for i in environment.code]
+        self._state, looks = self._arguments["state"], self._arguments["looks"]
         for pc, slot in self._slots.items():
-            self._looks[slot, LOOK_ROWS] = len(rows[pc])
-            self._looks[slot, LOOK_ROW : LOOK_ROW + len(rows[pc])] = rows[pc]
-        polls.remembered, polls.looked = self._remembered, self._looked
+            looks[slot, LOOK_ROWS] = len(rows[pc])
+            looks[slot, LOOK_ROW : LOOK_ROW + len(rows[pc])] = rows[pc]
+        self._table_of_looks = TableOfLooks(self._arguments, self._slots, lanes)
+        polls.remembered, polls.looked = self._table_of_looks.remembered, self._table_of_looks.looked
+        polls.cleared = self._table_of_looks.forget
+        for pc, mask, found in polls.known():
+            self._table_of_looks.looked(pc, mask, found, len(polls.looks.last))
         self._loop: loading.Loop | None = None
-        self.done, self.pc = 0, -1
-        self._convergence: dict[str, Any] | None = None
+        self._known: dict[bytes, Group] = {}
+        self._table: list[Group] = []
+        self._fresh: tuple[Convergence, CtaBarriers] | None = None
+        self._recording: Recording | None = None
+        self._set_state()
+        self._arguments["exists"][:] = lanes.exists
+        self._none = self._arguments["numbers"]
+
+    def _places(self) -> Any:
+        """Return the numbers of the instructions by their addresses."""
+        found = np.full(max(self._index_of) // INSTRUCTION_BYTES + 1, -1, np.int64)
+        for offset, index in self._index_of.items():
+            found[offset // INSTRUCTION_BYTES] = index
+        return found
+
+    def _set_state(self) -> None:
+        environment, lanes, memory = self._environment, self._environment.lanes, self._environment.memory
         for column, value in (
             (CODE_LENGTH, len(environment.code)),
             (SHARED, memory.shared[1].ctypes.data), (WRITTEN, memory.written[1].ctypes.data),
             (SHARED_BYTES, memory.shared_bytes), (LOCAL, memory.local[1].ctypes.data),
             (LOCAL_PITCH, memory.local_pitch), (LOCAL_BYTES, memory.local_bytes),
             (SHARED_START, SHARED_WINDOW + memory.shared_base), (WINDOW, LOCAL_WINDOW), (WINDOW_LENGTH, WINDOW_BYTES),
-            (LOOKS, len(self._slots)),
+            (LOOKS, len(self._slots)), (LETS_GO, float(environment.arch.compute_capability) >= TWO_MEETINGS),
             (CTA_ROWS, CTA_ROW), (GRID_X, environment.launch.grid[0]), (GRID_Y, environment.launch.grid[1]),
             (SYSTEM_FROM, memory.system_wrote.start or 0), (SYSTEM_TO, memory.system_wrote.stop),
         ):  # fmt: skip
@@ -133,8 +154,6 @@ class Bridge:
         self._state[REGISTER_ROWS], self._state[UNIFORM_ROWS] = min(used["R"], RZ), min(used["UR"], URZ)
         if any(i.mnemonic in _TO_LOCAL for i in environment.code):
             self._state[LOCAL_USED] = memory.local_pitch * lanes.count
-        self._arguments["exists"][:] = lanes.exists
-        self._none = self._arguments["numbers"]
 
     def ready(self, steps: int) -> bool:
         """Whether the loops are there. `steps`: how many the executor has taken since the last time."""
@@ -144,41 +163,25 @@ class Bridge:
 
     def attach(self) -> None:
         """Another CTA executes from now on."""
+        self._known.clear()
+        self._table = []
         for k, value in enumerate(self._environment.cta):
             self._environment.lanes.file_block[CTA_ROW + k] = value
 
     def forget_looks(self) -> None:
         """The CTA has not looked anywhere."""
-        self._looks[:, LOOK_STATE], self._looks[:, LOOK_WHO] = UNKNOWN, -1
-
-    def _remembered(self) -> Iterator[tuple[int, Seen]]:
-        """The looks of the loops that the executor has not heard of."""
-        for pc, slot in self._slots.items():
-            who = int(self._looks[slot, LOOK_WHO])
-            if who >= 0:
-                self._looks[slot, LOOK_WHO] = -1
-                lanes = self._arguments["lookers"][slot, : self._environment.lanes.count].view(np.bool_).copy()
-                found = self._arguments["seen"][slot, : self._looks[slot, LOOK_ROWS], : len(lanes)]
-                words = b"".join(row[lanes].tobytes() for row in found)
-                yield pc, Seen(who, lanes, words, int(self._looks[slot, LOOK_CLOCK]))
-
-    def _looked(self, pc: int) -> None:
-        """The executor has made a look."""
-        slot, group = self._slots.get(pc), self._polls.group
-        if slot is not None and group is not None:
-            rows = self._looks[slot, LOOK_ROW : LOOK_ROW + self._looks[slot, LOOK_ROWS]]
-            self._arguments["seen"][slot, : len(rows)] = self._arguments["file"][rows]
-            lookers = self._arguments["lookers"][slot]
-            lookers[: self._environment.lanes.count] = True if group.mask is None else group.mask
-            self._looks[slot, LOOK_STATE] = SEEN
+        self._table_of_looks.forget()
 
     def knows(self, k: int, site: Site, step: Step | None) -> bool:
         """Whether the loops know an instruction from now on, which they have not known yet. `step`: what it does."""
         if k in self._tried or k in self._left_out:
             return False
         self._tried.add(k)
-        columns = step.encoded if isinstance(step, EncodedStep | LaneStep) else self._control(site)
-        guard = _guard(site.instruction)
+        if isinstance(step, EncodedStep | LaneStep):
+            columns = step.encoded
+        else:
+            columns = control_columns(site, self._index_of, self._environment.codeless) if step is None else None
+        guard = guard_column(site.instruction)
         if columns is None or guard is None:
             return False
         for column, value in columns.items():
@@ -188,122 +191,124 @@ class Bridge:
         self._code[k, GUARD], self._code[k, OP] = guard, columns[OP]
         return True
 
-    def run(self, group: Group, limit: int, most: int, alone: bool, convergence: Convergence) -> int:
-        """Execute the group as far as the loops can, at most so many steps; returns why they stopped.
+    # -- one CTA -----------------------------------------------------------------------------------------------
 
-        `alone`: whether all lanes that live are in the group. How many steps they took is in `done`.
+    def run(self, cta: Cta) -> int:
+        """Execute turns of a CTA as far as the loops can; returns why they stopped.
+
+        The CTA then has its groups, the turn that is not over yet, if there is one, and what is left of its budget.
         """
-        state, lanes = self._state, self._environment.lanes
-        state[FIRST], state[LAST] = 0, lanes.count
-        if group.mask is None:
-            self._active[: lanes.count] = 1
-        else:
-            self._active[: lanes.count] = group.mask
-            warps = np.flatnonzero(group.mask.reshape(-1, WARP).any(axis=1))
-            state[FIRST], state[LAST] = WARP * warps[0], WARP * (warps[-1] + 1)
-        state[PC], state[LIMIT], state[MOST], state[ALONE] = group.pc, limit, min(most, _AT_ONCE), alone
-        state[WHO] = group.who
-        if self._polls.looks.any_waits:
-            self._polls.catch_up()
-            self._looks[:, LOOK_STATE] = ASK
-        why = self._call(convergence.participants, convergence.meeting, convergence.meetings, self._none)
-        group.pc, self.done = int(state[PC]), int(state[DONE])
-        convergence.meetings = int(state[MEETINGS])
-        self._environment.clock += self.done
+        state = self._state
+        self._put_groups(cta)
+        state[TURN], state[LEFT] = cta.turn, cta.left
+        recording = self._recording_of(cta) if cta.keep else None
+        why = self._call(cta.convergence, cta.barriers, self._none)
+        if recording is not None:
+            recording.flush(state)
+            state[LOGS] = 0
+        self._take_over(cta, why)
         return why
 
-    def run_ctas(self, numbers: Sequence[int], most: int) -> list[int]:
-        """Execute CTAs from their beginning, as many as end in the loops; the steps of each.
+    def run_ctas(self, numbers: Sequence[int], budget: int) -> tuple[list[int], int]:
+        """Execute CTAs from their beginning, as many as end in the loops: their warp instructions, and why they stop.
 
-        If that is not all, the next one has begun and is at `pc`, after `done` steps; -1 if it has not begun.
+        If that is not all, the next one has begun if the reason is not ENDED, and `hand_over` makes it the executor's.
         """
-        state, arguments, lanes = self._state, self._arguments, self._environment.lanes
-        state[FIRST], state[LAST], state[LIMIT], state[ALONE] = 0, lanes.count, len(self._code) + 1, True
-        state[MOST], state[WHO] = min(most, _AT_ONCE), 0
-        fresh = loading.arrays(lanes.warps, 1, 1) if self._convergence is None else self._convergence
-        self._convergence = fresh
+        state, arguments = self._state, self._arguments
+        state[LEFT] = budget
+        if self._fresh is None:
+            lanes = self._environment.lanes
+            self._fresh = Convergence(lanes), CtaBarriers(lanes)
         arguments["steps"] = np.zeros(len(numbers), np.int64)
-        why = self._call(fresh["participants"], fresh["meetings"], 1, np.array(numbers, np.int64))
-        ended: list[int] = arguments["steps"][: state[CTAS]].tolist()
-        self.pc, self.done = (-1, 0) if why == ENDED else (int(state[PC]), int(state[DONE]))
-        self._environment.clock += sum(ended) + self.done
-        return ended
+        why = self._call(*self._fresh, np.array(numbers, np.int64))
+        return arguments["steps"][: state[CTAS]].tolist(), why
 
-    def hand_over(self, convergence: Convergence) -> None:
-        """Write the barriers that lanes of the begun CTA wait at into `convergence`."""
-        assert self._convergence is not None
-        convergence.participants[...] = self._convergence["participants"]
-        convergence.meeting[...] = self._convergence["meetings"]
-        convergence.meetings = int(self._state[MEETINGS])
+    def hand_over(self, cta: Cta, why: int) -> None:
+        """Give the state of the CTA that the loops have begun to the executor."""
+        assert self._fresh is not None
+        (cta.convergence, cta.barriers), self._fresh = self._fresh, None
+        self._take_over(cta, why)
 
-    def _call(self, participants: Any, meetings: Any, count: int, numbers: Any) -> int:
+    def _recording_of(self, cta: Cta) -> Recording:
+        environment = self._environment
+        if self._recording is None:
+            copies = any(i.mnemonic == "LDGSTS" for i in environment.code)
+            self._recording = Recording(environment.lanes, environment.patterns, copies)
+            self._arguments |= self._recording.arrays
+        self._recording.begin(cta.recorder, self._state)
+        return self._recording
+
+    def _put_groups(self, cta: Cta) -> None:
+        state, turn = self._state, cta.current
+        members, numbers = self._arguments["members"], self._arguments["group_numbers"]
+        for k, group in enumerate(cta.groups):
+            if k >= len(self._table) or self._table[k] is not group:
+                lanes = self._environment.lanes.count
+                members[k] = ballots(np.ones(lanes, np.bool_) if group.mask is None else group.mask)
+                self._known[members[k].tobytes()] = group
+            numbers[k, GROUP_PC], numbers[k, GROUP_WAY] = group.pc, group.gives_way
+            numbers[k, GROUP_POLLS] = group.polls
+        state[GROUPS], state[CURRENT] = len(cta.groups), -1
+        if turn is not None:
+            state[CURRENT] = next(k for k, group in enumerate(cta.groups) if group is turn.group)
+            state[LIMIT], state[MOST], state[DONE] = turn.limit, turn.most, turn.done
+
+    def _take_over(self, cta: Cta, why: int) -> None:
+        state = self._state
+        members, numbers = self._arguments["members"], self._arguments["group_numbers"]
+        groups = []
+        for k in range(state[GROUPS]):
+            group = self._known.get(name := members[k].tobytes())
+            if group is None:
+                group = self._known[name] = self._group(members[k], cta)
+            pc, way, group.polls = numbers[k].tolist()
+            group.pc, group.gives_way = pc, bool(way)
+            groups.append(group)
+        cta.turn, cta.left, self._table = int(state[TURN]), int(state[LEFT]), groups
+        cta.groups[:] = groups
+        cta.current = None
+        if state[CURRENT] >= 0 and why != SPENT and groups:
+            group = groups[state[CURRENT]]
+            cta.current = Turn(group, *(int(state[k]) for k in (LIMIT, MOST, WARPS, DONE)))
+        if why == SPENT:
+            mask = self._active[: self._environment.lanes.count].view(np.bool_).copy()
+            cta.last = Group(int(state[PC]), mask, 0)
+        if len(self._known) > _MOST_KNOWN:
+            self._known = {members[k].tobytes(): group for k, group in enumerate(groups)}
+
+    def _group(self, words: Any, cta: Cta) -> Group:
+        lanes = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").view(np.bool_)
+        mask: Mask = None if lanes.all() else lanes
+        return Group(0, mask, cta.recorder.set_of(mask))
+
+    def _call(self, convergence: Convergence, barriers: CtaBarriers, numbers: Any) -> int:
         state, arguments, memory = self._state, self._arguments, self._environment.memory
         if state[BUFFERS] != len(memory.buffers):
             rows = [(b.start, b.bytes, b.views[1].__array_interface__["data"][0]) for b in memory.buffers]
             arguments["buffers"] = _as_signed(rows)
             state[BUFFERS], state[LAST_BUFFER] = len(rows), 0
-        arguments |= {"participants": participants, "meetings": meetings, "numbers": numbers}
+        arguments |= {
+            "participants": convergence.participants, "meetings": convergence.meeting,
+            "waiting_at": convergence.waiting_at, "alive": convergence.alive.view(np.uint8), "heads": barriers.heads,
+            "waits_at": barriers.waits_at, "came": barriers.came, "votes": barriers.votes.view(np.uint8),
+            "numbers": numbers, "waits": self._polls.looks.waits.view(np.uint8),
+        }  # fmt: skip
+        state[ANY_WAITS] = self._polls.looks.any_waits and not len(numbers)
         state[ALL_WRITTEN] = memory.zero_shared or memory.shared_bytes == 0 or (not len(numbers) and memory.all_written)
-        state[MEETINGS], state[CLOCK] = count, self._environment.clock
+        state[CLOCK], state[SAVED] = self._environment.clock, convergence.saves
+        state[MEETINGS], state[ARRIVALS], state[WAITING] = convergence.meetings, barriers.arrivals, 1
+        if len(numbers):
+            state[MEETINGS] = state[ARRIVALS] = 1  # of the CTA before
         assert self._loop is not None
-        return self._loop(*arguments.values())
-
-    def _control(self, site: Site) -> Columns | None:
-        """A control instruction, if its form is one that the loops know."""
-        kind, mnemonic = site.instruction.operation.kind, site.mnemonic
-        predicates = predicates_of(site)
-        if kind is Kind.EXIT:
-            return _with_predicates({OP: EXIT}, site, predicates)
-        if mnemonic == "BRA" and not site.has("DIV", "CONV", "ANY"):
-            target = self._index_of.get(_number(site.instruction.operands[-1]))
-            return None if target is None else _with_predicates({OP: BRANCH, NUMBER: target}, site, predicates)
-        if predicates or _guard(site.instruction):
-            return None
-        if kind is Kind.BARRIER and mnemonic == "BAR" and site.has("SYNC") and len(site.operands) == 1:
-            return None if site.operands[0].register else {OP: BARRIER}
-        match mnemonic:
-            case "BSSY":
-                return {OP: EXPECT, NUMBER: _barrier(site.instruction)}
-            case "BSYNC":
-                return {OP: MEET}
-            case "WARPSYNC" if site.has("ALL"):
-                return {OP: SYNC}
-        return None
-
-
-def _rows_of(instruction: Instruction) -> list[int]:
-    """The rows of the registers that a plain load names, in the order of `Polls`; none for any other instruction."""
-    if instruction.mnemonic not in ("LDG", "LD", "LDS"):
-        return []
-    rows = [UNIFORM_ROW * (file == "UR") + number for file, number in registers_named(instruction)]
-    return rows if len(rows) <= MOST_LOOK_ROWS and max(rows) < UNIFORM_ROW + URZ + 1 else []
+        why = self._loop(*arguments.values())
+        self._environment.clock = int(state[CLOCK])
+        convergence.take_over(int(state[MEETINGS]), bool(state[WAITING]))
+        barriers.arrivals = int(state[ARRIVALS])
+        if not len(numbers):
+            self._polls.looks.any_waits = bool(state[ANY_WAITS])
+            self._polls.looks.all_since = None if state[NEWS] else self._polls.looks.all_since
+        return why
 
 
 def _as_signed(rows: Sequence[tuple[int, int, int]]) -> Any:
     return np.array(rows or [(0, 0, 0)], np.uint64).view(np.int64)
-
-
-def _with_predicates(found: Columns, site: Site, predicates: Sequence[int]) -> Columns | None:
-    for number, k in enumerate(predicates):
-        place = truth(site, k).place
-        if place is None:
-            return None
-        found[TRUTH + number] = 4 * place.row + place.decorations
-    return found | {TRUTHS: len(predicates)}
-
-
-def _number(text: str) -> int:
-    return int(text, 16) if re.fullmatch(r"0x[0-9a-f]+", text) else -1
-
-
-def _barrier(instruction: Instruction) -> int:
-    return next(int(operand[1:]) for operand in instruction.operands if re.fullmatch(r"B\d+", operand))
-
-
-def _guard(instruction: Instruction) -> int | None:
-    """The column GUARD of an instruction; None for a guard that is not understood."""
-    found = re.fullmatch(r"@(!?)(U?)P([0-9T])", instruction.guard)
-    if found is None:
-        return None if instruction.guard else 0
-    row = (7 if found[3] == "T" else int(found[3])) + (8 if found[2] else 0)
-    return 0 if row in (7, 15) and not found[1] else 1 + 2 * row + bool(found[1])

@@ -19,27 +19,34 @@ SETS, SET = 37, 38
 """How many predicates are written, and the row of each or -1."""
 LOOK = 40
 """0, or 1 + the slot of a load that may wait for what another thread writes."""
-COLUMNS = 41
+AWAITS = 41
+"""Whether lanes may wait here while their group gives way."""
+IS_MEMORY = 42
+"""Whether a record has the addresses of its lanes."""
+COLUMNS = 43
 
-LOOK_STATE, LOOK_CLOCK, LOOK_WHO, LOOK_ROWS, LOOK_ROW = range(5)
-"""A slot: what is known of it, the clock and the group's set of warps at its last look, and the rows that it names."""
+LOOK_ROWS, LOOK_ROW = range(2)
+"""A slot: how many rows it names, and these, predicates after all registers."""
 MOST_LOOK_ROWS = 12
-UNKNOWN, SEEN, ASK = range(3)
-"""The CTA has not looked there; it has, by compiled loops or the executor; the executor must do it."""
+MOST_LOOKS, LOOK_PLACES = 1024, 4096
+"""Looks that are remembered, and places in their table."""
 
 RESULTS, TRUTH_RESULTS = 8, 4
 """The first scratch rows of what an operation gives."""
-ZERO_ROW, UNIFORM_ROW, UNIFORM_TRUTH = 255, 256, 8
-"""The row of RZ, the first uniform register and the first uniform predicate."""
+ZERO_ROW, UNIFORM_ROW, UNIFORM_TRUTH, UNIFORM_ROWS_END = 255, 256, 8, 512
+"""The row of RZ, the first uniform register and the first uniform predicate; and an end of both."""
 PYTHON = 0
 """The executor does it."""
 FIRST_OPERATION = 1
 """The first operation of the table of lanes."""
-BRANCH, EXIT, NOTHING, BARRIER, EXPECT, MEET, SYNC = range(200, 207)
-LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC = range(210, 219)
+FIRST_CONTROL, AFTER_CONTROL = 200, 210
+BRANCH, EXIT, BARRIER, EXPECT, MEET, SYNC, FORGET, PAUSE, JUMP = range(FIRST_CONTROL, 209)
+LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC, NOTHING, PACK, UNPACK = range(AFTER_CONTROL, 222)
 
 IN_GLOBAL, IN_SHARED, IN_LOCAL, GENERIC = range(4)
 """The memory that an instruction names."""
+GENERIC_SHARED = 1
+"""The number of shared memory in a record of generic addresses; see `trace.model`."""
 (SIZE, SIGNED, MEMORY, OFFSET, SCALE, ROW, PAIR, UNIFORM, UNIFORM_PAIR, DATA) = range(NUMBER, NUMBER + 10)
 """Numbers of an access: log2 of its bytes, whether it extends a sign, the memory; the terms of its address, registers
 by their rows or -1; and the row of the data, -1 for RZ."""
@@ -51,16 +58,47 @@ SOURCE = READ - NUMBER
 (OF_A, OF_B, OF_C, OF_D, A_COUNT, B_COUNT, C_COUNT, FORM, KEPT, AT_ONCE) = range(NUMBER, NUMBER + 10)
 """Numbers of a matrix product: the first rows of A, B, C and D, or -1; their registers, D having as many as C; which of
 the kernel's forms; kept bits, and products that are summed at once."""
+(THREADS, WAITS, ALL_OF, ALONE_PASSES, VOTES) = range(NUMBER + 1, NUMBER + 6)
+"""A CTA barrier, whose number is in NUMBER: its threads, or -1 for all; whether lanes wait there; whether a vote is
+true only if all are; whether a CTA whose lanes are all there just passes; and whether the lanes vote, by TRUTH."""
+EVERY = NUMBER + 1
+"""A pause: how often a group pauses until it gives way."""
+CHOSEN, FIRST_TRUTH, SHIFT = range(NUMBER, NUMBER + 3)
+"""P2R and R2P: the predicates as bits, the row of the first one, and the distance of its bit from the lowest."""
+YIELDS = 32
+"""A loop that yields more often than this may wait for other lanes."""
+IS_WIDE = NUMBER + 1
+"""A jump to the address in the register of READ, plus the one in NUMBER: whether the register is a pair."""
+WHOLE = NUMBER + 1
+"""A WARPSYNC at the barrier in NUMBER: whether all lanes name the same lanes, in READ + 2, or the register in READ."""
+
+(BARRIER_ARRIVED, BARRIER_EXPECTED, BARRIER_SINCE, BARRIER_VOTES, BARRIER_ALL_OF) = range(5)
+"""A barrier of the CTA: arrived lanes, expected ones or -1 for all, the number of the first arrival; whether it has
+votes, and whether all must be true."""
+BARRIER_HEADS = 5
+GROUP_PC, GROUP_WAY, GROUP_POLLS = range(3)
+"""A group of lanes: its next instruction, whether it gives way, and how often it has paused."""
+GROUP_NUMBERS = 3
+WARPSYNC, COLLECTIVE, CONVERGENCE_BARRIERS = 16, 17, 18
+"""The convergence barriers of WARPSYNC, and how many there are."""
 
 (
-    PC, LIMIT, MOST, DONE, FIRST, LAST, ALONE, MEETINGS, CODE_LENGTH, SHARED, WRITTEN, SHARED_BYTES, ALL_WRITTEN, LOCAL,
+    PC, LIMIT, MOST, DONE, FIRST, LAST, MEETINGS, CODE_LENGTH, SHARED, WRITTEN, SHARED_BYTES, ALL_WRITTEN, LOCAL,
     LOCAL_PITCH, LOCAL_BYTES, BUFFERS, LAST_BUFFER, SHARED_START, LOCAL_WINDOW, WINDOW_BYTES, CTAS,
     REGISTER_ROWS, UNIFORM_ROWS, CTA_ROWS, GRID_X, GRID_Y, SYSTEM_FROM, SYSTEM_TO, LOCAL_USED,
-    LOOKS, CLOCK, WHO,
-) = range(33)  # fmt: skip
+    LOOKS, CLOCK, GROUPS, CURRENT, TURN, LEFT, WARPS, STEPS, WAITING, ARRIVALS, SAVED, LETS_GO, TARGET,
+    LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET,
+    ANY_WAITS, NEWS, SEEN_LOOKS,
+) = range(50)  # fmt: skip
 """The state: numbers and addresses that the loops find, and leave."""
-STATE_NUMBERS = 40
+STATE_NUMBERS = 56
+NO_BLOCK = -1
+"""An access without active lanes, in place of the number of its memory."""
+TURN_STEPS = 1024
+"""Steps after which a group gives way to another that could run."""
+AT_ONCE_STEPS = 1 << 20
+"""Steps after which the loops come back, so that a key that interrupts is heard."""
 
-AT_LIMIT, NEEDS_PYTHON, ENDED, SPENT = range(4)
-"""Why the loops stop: the group is at its limit or at the end of the code; an instruction is for the executor; all
-lanes have left; as many instructions as it may have been executed."""
+AT_LIMIT, NEEDS_PYTHON, ENDED, SPENT, SPLIT, PAUSED, UNCHANGED = range(7)
+"""Why a turn or the loops stop: the group is at its limit; an instruction is for the executor; no group is left; all
+steps are taken; the group waits or has split; the loops come back for a moment. UNCHANGED: the turn goes on."""

@@ -22,12 +22,23 @@ from gpuemu.base import cache
 from gpuemu.base.compiled import compiler
 from gpuemu.base.interrupts import follow, held
 from gpuemu.base.unaided import has_numba
+from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.sass.compiled import source
-from gpuemu.sass.compiled.columns import COLUMNS, LOOK_ROW, MOST_LOOK_ROWS, STATE_NUMBERS
+from gpuemu.sass.compiled.columns import (
+    BARRIER_HEADS,
+    COLUMNS,
+    CONVERGENCE_BARRIERS,
+    GROUP_NUMBERS,
+    LOOK_PLACES,
+    LOOK_ROW,
+    MOST_LOOK_ROWS,
+    STATE_NUMBERS,
+)
 from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
 from gpuemu.tensor.mma import forms_of
 
 Loop = Callable[..., int]
+CTA_BARRIERS = CLUSTER_BARRIER + 1
 _loaded: list[Loop] = []
 WORTH_LOADING = 40_000
 """Steps of the executor that take about as long as Numba and the loops on disk take to load."""
@@ -57,11 +68,31 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "x": np.zeros((12, lanes), np.uint32),
         "t": np.zeros((8, lanes), np.uint8),
         "buffers": np.zeros((1, 3), np.int64),
-        "participants": np.zeros((18, 32 * warps), np.uint32),
-        "meetings": np.zeros((18, 32 * warps), np.int64),
+        "participants": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.uint32),
+        "meetings": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),
+        "waiting_at": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),
+        "counts": np.zeros((CONVERGENCE_BARRIERS, warps), np.int64),
+        "alive": np.zeros(32 * warps, np.uint8),
+        "members": np.zeros((32 * warps + 2, warps), np.uint32),
+        "group_numbers": np.zeros((32 * warps + 2, GROUP_NUMBERS), np.int64),
+        "new_members": np.zeros((32 * warps + 2, warps), np.uint32),
+        "new_numbers": np.zeros((32 * warps + 2, GROUP_NUMBERS), np.int64),
+        "marks": np.zeros(32 * warps + 2, np.int64),
+        "heads": np.zeros((CTA_BARRIERS, BARRIER_HEADS), np.int64),
+        "waits_at": np.zeros((CTA_BARRIERS, 32 * warps), np.int64),
+        "came": np.zeros((CTA_BARRIERS, 32 * warps), np.int64),
+        "votes": np.zeros((CTA_BARRIERS, 32 * warps), np.uint8),
+        "vote_counts": np.zeros(32 * warps, np.uint32),
+        "vote_truths": np.zeros(32 * warps, np.uint8),
+        "places": np.zeros(instructions, np.int64),
         "looks": np.zeros((looks, LOOK_ROW + MOST_LOOK_ROWS), np.int64),
-        "seen": np.zeros((looks, MOST_LOOK_ROWS, lanes), np.uint32),
-        "lookers": np.zeros((looks, lanes), np.uint8),
+        "factors": np.zeros((MOST_LOOK_ROWS, 32 * warps), np.uint64),
+        "slots": np.full(LOOK_PLACES, -1, np.int64),
+        "lookers": np.zeros((LOOK_PLACES, warps), np.uint32),
+        "found": np.zeros(LOOK_PLACES, np.uint64),
+        "clocks": np.zeros(LOOK_PLACES, np.int64),
+        "new": np.zeros(LOOK_PLACES, np.uint8),
+        "waits": np.zeros(32 * warps, np.uint8),
         "forms": np.array([forms_of(*kinds) for kinds in PRODUCT_KINDS], np.int64),
         "zeros": np.zeros((4, lanes), np.uint32),
         "no_rows": np.zeros((0, 0), np.intp),
@@ -72,6 +103,13 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "exists": np.zeros(32 * warps, np.uint8),
         "numbers": np.zeros(0, np.int64),
         "steps": np.zeros(0, np.int64),
+        "log_steps": np.zeros((1, 2), np.int32),
+        "log_kinds": np.zeros(1, np.int64),
+        "log_places": np.zeros((1, 1), np.int64),
+        "log_sources": np.zeros((1, 1), np.int64),
+        "log_lanes": np.zeros((1, 1), np.uint8),
+        "log_sets": np.zeros((1, warps), np.uint32),
+        "log_slots": np.full(4, -1, np.int64),
     }
 
 

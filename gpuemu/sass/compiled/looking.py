@@ -8,49 +8,73 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuemu.sass.compiled.columns import (
+    ANY_WAITS,
     CLOCK,
-    DONE,
-    LOOK_CLOCK,
+    CURRENT,
     LOOK_ROW,
     LOOK_ROWS,
-    LOOK_STATE,
-    LOOK_WHO,
-    SEEN,
-    UNKNOWN,
-    WHO,
+    MOST_LOOKS,
+    NEWS,
+    SEEN_LOOKS,
+    UNIFORM_ROWS_END,
 )
 
 
-def is_news(slot: Any, lanes: Any, looking: Any, first: Any, last: Any) -> Any:
-    """Whether the CTA has not looked there yet, or the same lanes find something else than the last time."""
-    file, active, looks, seen = lanes.file, lanes.active, looking.looks, looking.seen
-    if looks[slot, LOOK_STATE] == UNKNOWN:
-        return True
-    if looks[slot, LOOK_STATE] != SEEN:
-        return False
-    before = looking.lookers[slot]
-    differs = False
-    for i in range(active.size):
-        differs |= before[i] != active[i]
-    if differs:
-        return False
-    for k in range(looks[slot, LOOK_ROWS]):
-        words, found = file[looks[slot, LOOK_ROW + k]], seen[slot, k]
-        for i in range(first, last):
-            differs |= active[i] != 0 and words[i] != found[i]
-    return differs
+def find_look(slot: Any, words: Any, looking: Any) -> Any:
+    """The place of the last look by these lanes in the table, or an empty one."""
+    mixed = np.uint64(slot + 1)
+    for w in range(words.size):
+        mixed = (mixed ^ np.uint64(words[w])) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    place = np.int64(mixed >> np.uint64(8)) & (looking.slots.size - 1)
+    while looking.slots[place] >= 0:
+        same = looking.slots[place] == slot
+        for w in range(words.size):
+            same &= looking.lookers[place, w] == words[w]
+        if same:
+            break
+        place = (place + 1) & (looking.slots.size - 1)
+    return place
 
 
-def remember(slot: Any, lanes: Any, looking: Any, state: Any) -> None:
-    """Record the values that these lanes find, and the time."""
-    file, active, looks, seen = lanes.file, lanes.active, looking.looks, looking.seen
+def found_by(slot: Any, lanes: Any, looking: Any, first: Any, last: Any) -> Any:
+    """The words that the lanes of the group find, and the address, as one number."""
+    file, truths, active, looks, total = lanes.file, lanes.truths, lanes.active, looking.looks, np.uint64(0)
     for k in range(looks[slot, LOOK_ROWS]):
-        words, found = file[looks[slot, LOOK_ROW + k]], seen[slot, k]
-        for i in range(words.size):
-            found[i] = words[i]
-    before = looking.lookers[slot]
-    for i in range(active.size):
-        before[i] = active[i]
-    looks[slot, LOOK_STATE], looks[slot, LOOK_WHO] = SEEN, state[WHO]
-    looks[slot, LOOK_CLOCK] = state[CLOCK] + state[DONE] + 1
+        row, factors = looks[slot, LOOK_ROW + k], looking.factors[k]
+        if row >= UNIFORM_ROWS_END:
+            bits = truths[row - UNIFORM_ROWS_END]
+            for i in range(first, last):
+                total += np.uint64(bits[i]) * factors[i] if active[i] else np.uint64(0)
+        else:
+            words = file[row]
+            for i in range(first, last):
+                total += np.uint64(words[i]) * factors[i] if active[i] else np.uint64(0)
+    return total
+
+
+def look(code_slot: Any, lanes: Any, groups: Any, looking: Any, first: Any, last: Any, state: Any) -> Any:
+    """Whether a look has found news, which are then remembered; otherwise the executor makes it again."""
+    slot, words = code_slot - 1, groups.members[state[CURRENT]]
+    place, found = find_look(slot, words, looking), found_by(slot, lanes, looking, first, last)
+    if looking.slots[place] < 0:
+        if state[SEEN_LOOKS] >= MOST_LOOKS:
+            return False
+        state[SEEN_LOOKS] += 1
+        looking.slots[place] = slot
+        for w in range(words.size):
+            looking.lookers[place, w] = words[w]
+    elif looking.found[place] == found:
+        return False
+    looking.found[place], looking.clocks[place], looking.new[place] = found, state[CLOCK] + 1, 1
+    state[NEWS] = 1
+    if state[ANY_WAITS]:
+        waits, some = looking.waits, np.uint8(0)
+        for i in range(waits.size):
+            waits[i] &= lanes.active[i] ^ np.uint8(1)
+            some |= waits[i]
+        state[ANY_WAITS] = some
+    return True

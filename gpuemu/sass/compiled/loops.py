@@ -12,152 +12,169 @@ import numpy as np
 
 from gpuemu.sass.compiled.accesses import access, copy, load_matrices
 from gpuemu.sass.compiled.across import multiply, operate
-from gpuemu.sass.compiled.atomics import change_memory
+from gpuemu.sass.compiled.atomics import change_memory, undo_change
 from gpuemu.sass.compiled.columns import (
+    AFTER_CONTROL,
     ALL_WRITTEN,
-    ALONE,
+    ANY_WAITS,
+    ARRIVALS,
     AT_LIMIT,
+    AT_ONCE_STEPS,
     ATOMIC,
-    BARRIER,
-    BRANCH,
+    BARRIER_HEADS,
     CLOCK,
     CODE_LENGTH,
     COPY,
     CTA_ROWS,
     CTAS,
+    CURRENT,
     DONE,
     ENDED,
-    EXIT,
-    EXPECT,
     FIRST,
+    FIRST_CONTROL,
     GRID_X,
+    GROUP_PC,
+    GROUP_WAY,
+    GROUPS,
     GUARD,
     LAST,
     LEADER,
+    LEFT,
     LIMIT,
     LOAD,
     LOCAL,
     LOCAL_USED,
+    LOGS,
     LOOK,
-    LOOK_STATE,
-    LOOKS,
     MATRICES,
-    MEET,
     MEETINGS,
     MOST,
     NEEDS_PYTHON,
-    NUMBER,
+    NEWS,
     OP,
+    PACK,
+    PAUSED,
     PC,
     PRODUCT,
     PYTHON,
     REGISTER_ROWS,
+    SAVED,
+    SEEN_LOOKS,
     SHARED,
     SHARED_BYTES,
     SHUFFLE,
     SPENT,
+    SPLIT,
+    STEPS,
     STORE,
-    SYNC,
     SYSTEM_FROM,
     SYSTEM_TO,
+    TARGET,
+    TURN,
     UNIFORM_ROW,
     UNIFORM_ROWS,
     UNIFORM_TRUTH,
-    UNKNOWN,
+    UNPACK,
     VOTE,
+    WAITING,
+    WARPS,
     WRITTEN,
 )
-from gpuemu.sass.compiled.looking import is_news, remember
-from gpuemu.sass.compiled.records import Lanes, Looking, Meetings, Products
-from gpuemu.sass.compiled.registers import choose_lanes, count_of, guarded
+from gpuemu.sass.compiled.control import control, is_idle
+from gpuemu.sass.compiled.convergence import count_waiting
+from gpuemu.sass.compiled.logs import has_room, log_step
+from gpuemu.sass.compiled.looking import look
+from gpuemu.sass.compiled.records import Barriers, Groups, Lanes, Logs, Looking, Meetings, Products
+from gpuemu.sass.compiled.registers import count_of, guarded
+from gpuemu.sass.compiled.turns import append_group, begin_turn, enter
 
 poke64 = poke8 = None
 """Functions of `lane.scalars`, or made by `source`."""
 
 
-def expect(barrier: Any, lanes: Any, meetings: Any, first: Any, last: Any, state: Any) -> None:
-    """BSSY: the lanes of the group will meet at a barrier."""
-    active, participants = lanes.active, meetings.participants
-    state[MEETINGS] += 1
-    for w in range(first, last, 32):
-        bits = np.uint32(0)
-        for lane in range(32):
-            bits |= np.uint32(active[w + lane]) << np.uint32(lane)
-        for lane in range(32):
-            if active[w + lane]:
-                participants[barrier, w + lane] = bits
-                meetings.numbers[barrier, w + lane] = state[MEETINGS]
-
-
-def look(code: Any, pc: Any, lanes: Any, looking: Any, first: Any, last: Any, state: Any) -> Any:
-    """Whether a load that may wait for another thread's store has found news; otherwise the executor makes it again."""
-    slot = code[pc, LOOK] - 1
-    if not is_news(slot, lanes, looking, first, last):
-        return False
-    remember(slot, lanes, looking, state)
-    return True
-
-
 def run_group(
-    code: Any, lanes: Any, buffers: Any, meetings: Any, looking: Any, products: Any, state: Any,
+    code: Any, lanes: Any, buffers: Any, meetings: Any, looking: Any, products: Any, groups: Any, barriers: Any,
+    logs: Any, state: Any,
 ) -> Any:  # fmt: skip
-    """Execute a group from `state[PC]` on until something is in the way; returns the reason."""
+    """Execute the current group until its turn ends or something is in the way; returns the reason."""
     truths, active, here = lanes.truths, lanes.active, lanes.here
-    pc, done, first, last = state[PC], 0, state[FIRST], state[LAST]
+    pc, first, last = state[PC], state[FIRST], state[LAST]
     members = count_of(active, first, last)
     why = SPENT
-    while done < state[MOST]:
+    while state[DONE] < state[MOST]:
+        if state[STEPS] >= AT_ONCE_STEPS or not has_room(logs, state):
+            why = PAUSED
+            break
         op = PYTHON if pc >= state[CODE_LENGTH] else code[pc, OP]
         if op == PYTHON:
             why = NEEDS_PYTHON
             break
         target, taking, count, knows = pc + 1, active, members, True
-        if op in (BRANCH, EXIT):
-            count = choose_lanes(code, pc, truths, active, here, first, last)
-        elif code[pc, GUARD]:
+        if code[pc, GUARD] and not FIRST_CONTROL <= op < AFTER_CONTROL:
             guarded(code, pc, truths, active, here, first, last)
             taking, count = here, count_of(here, first, last)
-        if op < BRANCH or op in (SHUFFLE, VOTE, LEADER):
+        if op < FIRST_CONTROL or op in (SHUFFLE, VOTE, LEADER, PACK, UNPACK):
             if count:
                 operate(code, pc, lanes, taking, count == last - first, first, last)
+        elif op < AFTER_CONTROL:
+            outcome = control(code, pc, lanes, meetings, groups, barriers, state)
+            target, knows = state[TARGET], outcome != NEEDS_PYTHON
+            why = outcome if outcome == SPLIT else why
         elif op in (LOAD, STORE):
             if count:
-                knows = access(code, pc, lanes, taking, buffers, first, last, state)
+                knows = access(code, pc, lanes, taking, buffers, first, last, logs, state)
                 if knows and code[pc, LOOK]:
-                    state[DONE] = done
-                    knows = look(code, pc, lanes, looking, first, last, state)
+                    knows = look(code[pc, LOOK], lanes, groups, looking, first, last, state)
         elif op == MATRICES:
-            knows = count == 0 or load_matrices(code, pc, lanes, taking, first, last, state)
+            knows = count == 0 or load_matrices(code, pc, lanes, taking, first, last, logs, state)
         elif op == ATOMIC:
-            knows = count == 0 or change_memory(code, pc, lanes, taking, buffers, first, last, state)
+            knows = count == 0 or change_memory(code, pc, lanes, taking, buffers, first, last, logs, state)
+            if count and knows and code[pc, LOOK]:
+                knows = look(code[pc, LOOK], lanes, groups, looking, first, last, state)
+                if not knows:
+                    undo_change(code, pc, lanes, taking, first, last)
         elif op == COPY:
-            knows = count == 0 or copy(code, pc, lanes, taking, buffers, first, last, state)
+            knows = count == 0 or copy(code, pc, lanes, taking, buffers, first, last, logs, state)
         elif op == PRODUCT:
             knows = count == 0 or multiply(code, pc, lanes, taking, products, first, last)
-        elif op == BRANCH:
-            if count == members:
-                target = code[pc, NUMBER]
-            knows = count in (0, members)
-        elif op == EXIT:
-            if count == members and state[ALONE]:
-                why = ENDED
-            knows = count == 0 or why == ENDED
-        elif op == EXPECT:
-            expect(code[pc, NUMBER], lanes, meetings, first, last, state)
-        elif op in (BARRIER, MEET, SYNC):
-            knows = state[ALONE] != 0
         if not knows:
             why = NEEDS_PYTHON
             break
-        done += 1
-        pc = target
-        if why == ENDED:
+        if state[LOGS]:
+            log_step(code, pc, count, logs, state)
+        state[DONE] += 1
+        state[CLOCK] += 1
+        state[STEPS] += 1
+        if why == SPLIT:
             break
+        pc = target
         if pc >= state[LIMIT]:
             why = AT_LIMIT
             break
-    state[PC], state[DONE] = pc, done
+    state[PC] = pc
+    if why != SPLIT:
+        groups.numbers[state[CURRENT], GROUP_PC] = pc
+        if why == SPENT:
+            groups.numbers[state[CURRENT], GROUP_WAY] = 1
     return why
+
+
+def go_on(
+    code: Any, lanes: Any, buffers: Any, meetings: Any, looking: Any, products: Any, groups: Any, barriers: Any,
+    logs: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Execute turns of a CTA's groups until none is left or something is in the way; returns the reason."""
+    while state[GROUPS] > 0:
+        if state[CURRENT] < 0:
+            begin_turn(code, groups, lanes, logs, state)
+        why = run_group(code, lanes, buffers, meetings, looking, products, groups, barriers, logs, state)
+        if why in (NEEDS_PYTHON, PAUSED):
+            return why
+        state[LEFT] -= state[DONE] * state[WARPS]
+        state[CURRENT], state[DONE] = -1, 0
+        if state[LEFT] <= 0:
+            return SPENT
+    return ENDED
 
 
 def clear(place: Any, length: Any) -> None:
@@ -168,7 +185,7 @@ def clear(place: Any, length: Any) -> None:
         poke8(place + i, np.uint8(0))  # type: ignore[misc]
 
 
-def begin(lanes: Any, exists: Any, meetings: Any, number: Any, state: Any) -> None:
+def begin(lanes: Any, exists: Any, meetings: Any, groups: Any, barriers: Any, number: Any, state: Any) -> None:
     """Put a CTA at its first instruction: registers and memory as a new one finds them."""
     file, truths = lanes.file, lanes.truths
     for row in range(state[REGISTER_ROWS]):
@@ -192,51 +209,92 @@ def begin(lanes: Any, exists: Any, meetings: Any, number: Any, state: Any) -> No
             words[i] = np.uint32(place)
         if axis < 2:
             number //= state[GRID_X + axis]
-    for i in range(exists.size):
-        lanes.active[i] = exists[i]
     clear(state[SHARED], state[SHARED_BYTES])
     if state[ALL_WRITTEN] == 0:
         clear(state[WRITTEN], state[SHARED_BYTES])
         for i in range(state[SYSTEM_FROM], state[SYSTEM_TO]):
             poke8(state[WRITTEN] + i, np.uint8(0xFF))  # type: ignore[misc]
     clear(state[LOCAL], state[LOCAL_USED])
+    begin_groups(exists, meetings, groups, barriers, state)
+
+
+def begin_groups(exists: Any, meetings: Any, groups: Any, barriers: Any, state: Any) -> None:
+    """One group at the first instruction, and nobody waits."""
+    for i in range(exists.size):
+        meetings.alive[i] = exists[i]
     if state[MEETINGS]:
         for barrier in range(len(meetings.participants)):
             words, parts = meetings.participants[barrier], meetings.numbers[barrier]
             for i in range(words.size):
                 words[i] = np.uint32(0)
                 parts[i] = 0
-        state[MEETINGS] = 0
-    state[PC] = 0
+    if state[WAITING]:
+        for barrier in range(len(meetings.waiting_at)):
+            places = meetings.waiting_at[barrier]
+            for i in range(places.size):
+                places[i] = -1
+    if state[ARRIVALS]:
+        for barrier in range(len(barriers.heads)):
+            places = barriers.waits_at[barrier]
+            for k in range(BARRIER_HEADS):
+                barriers.heads[barrier, k] = 0
+            for i in range(places.size):
+                places[i] = -1
+                barriers.votes[barrier, i] = 0
+    state[MEETINGS] = state[WAITING] = state[ARRIVALS] = state[SAVED] = 0
+    count_waiting(meetings, state)
+    state[GROUPS], state[CURRENT], state[TURN], state[DONE] = 0, -1, 0, 0
+    append_group(groups, exists, 0, state)
+
+
+def forget_looks(looking: Any, state: Any) -> None:
+    """The CTA has not looked anywhere."""
+    if state[SEEN_LOOKS]:
+        for place in range(looking.slots.size):
+            looking.slots[place] = -1
+            looking.new[place] = 0
+    state[SEEN_LOOKS] = state[ANY_WAITS] = state[NEWS] = 0
 
 
 def run(
     code: Any, file: Any, truths: Any, active: Any, here: Any, at: Any, sources: Any, lending: Any, x: Any, t: Any,
-    buffers: Any, participants: Any, meetings: Any, looks: Any, seen: Any, lookers: Any, forms: Any, zeros: Any,
-    no_rows: Any, words: Any, values: Any, exponents: Any, state: Any, exists: Any, numbers: Any, steps: Any,
+    buffers: Any, participants: Any, meetings: Any, waiting_at: Any, counts: Any, alive: Any, members: Any,
+    group_numbers: Any, new_members: Any, new_numbers: Any, marks: Any, heads: Any, waits_at: Any, came: Any,
+    votes: Any, vote_counts: Any, vote_truths: Any, places: Any, looks: Any, factors: Any, slots: Any,
+    lookers: Any, found: Any, clocks: Any, new: Any, waits: Any, forms: Any,
+    zeros: Any, no_rows: Any, words: Any, values: Any, exponents: Any, state: Any, exists: Any, numbers: Any,
+    steps: Any, log_steps: Any, log_kinds: Any, log_places: Any, log_sources: Any, log_lanes: Any, log_sets: Any,
+    log_slots: Any,
 ) -> Any:  # fmt: skip
-    """Execute a group; or CTAs of these numbers from their beginning, one after the other. Returns why it stopped.
+    """Execute a CTA; or CTAs of these numbers from their beginning, one after the other. Returns why it stopped.
 
-    state[CTAS] counts the CTAs that have ended, and `steps` says how many steps each took. The next one is then where
-    the executor must go on. It has not begun if state[MOST] steps had been taken before. All arrays are arguments of
+    state[CTAS] counts the CTAs that have ended, and `steps` says how many warp instructions each took. The next one is
+    then where the executor must go on, unless state[CURRENT] is -1 and it has not begun. All arrays are arguments of
     their own, because a call from Python takes records more slowly.
     """
     lanes = Lanes(file, truths, active, here, at, sources, lending, x, t)
-    meets, looking = Meetings(participants, meetings), Looking(looks, seen, lookers)
+    meets = Meetings(participants, meetings, waiting_at, counts, alive)
+    looking = Looking(looks, factors, slots, lookers, found, clocks, new, waits)
     products = Products(forms, zeros, no_rows, words, values, exponents)
+    groups = Groups(members, group_numbers, new_members, new_numbers, marks)
+    barriers = Barriers(heads, waits_at, came, votes, vote_counts, vote_truths, places)
+    logs = Logs(log_steps, log_kinds, log_places, log_sources, log_lanes, log_sets, log_slots)
+    state[STEPS] = 0
     if numbers.size == 0:
-        return run_group(code, lanes, buffers, meets, looking, products, state)
-    taken, why = 0, SPENT
+        count_waiting(meets, state)
+        if state[CURRENT] >= 0:
+            enter(groups, lanes, logs, state)
+        return go_on(code, lanes, buffers, meets, looking, products, groups, barriers, logs, state)
+    why, budget = ENDED, state[LEFT]
     state[CTAS] = 0
-    while state[CTAS] < numbers.size and taken < state[MOST]:
-        begin(lanes, exists, meets, numbers[state[CTAS]], state)
-        for slot in range(state[LOOKS]):
-            looks[slot, LOOK_STATE] = UNKNOWN
-        why = run_group(code, lanes, buffers, meets, looking, products, state)
-        if why != ENDED:
-            return why
-        steps[state[CTAS]] = state[DONE]
-        taken += state[DONE]
-        state[CLOCK] += state[DONE]
-        state[CTAS] += 1
-    return ENDED
+    while state[CTAS] < numbers.size and why == ENDED and state[STEPS] < AT_ONCE_STEPS:
+        begin(lanes, exists, meets, groups, barriers, numbers[state[CTAS]], state)
+        state[LEFT] = budget
+        forget_looks(looking, state)
+        why = go_on(code, lanes, buffers, meets, looking, products, groups, barriers, logs, state)
+        if why == ENDED and state[WAITING] == 0 and is_idle(barriers):
+            steps[state[CTAS]] = budget - state[LEFT]
+            state[CTAS] += 1
+        elif why == ENDED:
+            why = NEEDS_PYTHON
+    return why

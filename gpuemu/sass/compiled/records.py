@@ -29,18 +29,76 @@ class Lanes(NamedTuple):
 
 
 class Meetings(NamedTuple):
-    """For each convergence barrier: the lanes that each lane waits for, and the number of their meeting."""
+    """For each convergence barrier: the lanes that each lane waits for, the number of their meeting, and more."""
 
     participants: Any
     numbers: Any
+    waiting_at: Any
+    """Where waiting lanes continue, or -1 [barrier, lane]."""
+    counts: Any
+    """How many lanes wait [barrier, warp]."""
+    alive: Any
+    """The lanes that have not left, as bytes."""
+
+
+class Groups(NamedTuple):
+    """The groups of a CTA in their order: lanes [group, warp] as bits, and numbers; and the same for a new order."""
+
+    members: Any
+    numbers: Any
+    new_members: Any
+    new_numbers: Any
+    marks: Any
+    """Scratch numbers for each lane."""
+
+
+class Barriers(NamedTuple):
+    """The barriers of the CTA (see `machine.cta_barriers`), and the results of each lane's last vote."""
+
+    heads: Any
+    waits_at: Any
+    came: Any
+    votes: Any
+    counts: Any
+    truths: Any
+    places: Any
+    """The numbers of the instructions at multiples of 16 bytes, -1 for none."""
+
+
+class Logs(NamedTuple):
+    """The record of a CTA since the executor has taken it over."""
+
+    steps: Any
+    """Instruction and set of lanes [step, 2]."""
+    kinds: Any
+    """The memory of each access, as a record numbers it, or NO_BLOCK."""
+    places: Any
+    """The addresses of an access [access, lane], 0 for lanes that have no part in it."""
+    sources: Any
+    """The addresses that a copy reads, likewise, or -1 in front if it is no copy."""
+    lanes: Any
+    """The lanes of an access, as bytes."""
+    sets: Any
+    """Sets of lanes, as bits [set, warp]."""
+    slots: Any
+    """The number of each set at a place that its bits choose, or -1."""
 
 
 class Looking(NamedTuple):
-    """The looks at memory that others may write (see `looking`): what is known, the words found, and by which lanes."""
+    """The looks at memory that others may write (see `looking`): the slots, and a table of the last looks."""
 
     looks: Any
-    seen: Any
+    factors: Any
+    slots: Any
+    """The slot of a look, or -1 [place]."""
     lookers: Any
+    """Its lanes as bits [place, warp]."""
+    found: Any
+    clocks: Any
+    new: Any
+    """Whether the executor has not heard of it."""
+    waits: Any
+    """The lanes that wait, as bytes."""
 
 
 class Products(NamedTuple):

@@ -7,25 +7,30 @@ two modules may have the same.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from gpuemu.sass.compiled.columns import NUMBER, RESULTS, TRUTH_RESULTS
-from gpuemu.sass.lane.changes import CHANGES
+from gpuemu.sass.lane.changes import CHANGES, PAIR_CHANGES
 from gpuemu.sass.lane.table import OPERATIONS
 
 _PARTS = (
     "gpuemu.sass.lane.scalars",
     "gpuemu.sass.lane.integers",
     "gpuemu.sass.lane.floats",
+    "gpuemu.sass.lane.doubles",
+    "gpuemu.sass.lane.halves",
     "gpuemu.sass.lane.changes",
     "gpuemu.sass.compiled.columns",
 )
 _PRODUCTS = "gpuemu.tensor.compiled"
 _RECORDS = "gpuemu.sass.compiled.records"
-_LOOPS = tuple(
-    f"gpuemu.sass.compiled.{name}" for name in ("registers", "accesses", "atomics", "across", "looking", "loops")
-)
+_NAMES = (
+    "registers", "logs", "accesses", "atomics", "across", "looking", "turns", "convergence", "control", "loops",
+)  # fmt: skip
+_LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in _NAMES)
 _OUTERMOST = "run"
 _AT_ONCE = 16
 """Operations in one compiled function."""
@@ -157,12 +162,12 @@ def _operations() -> str:
     return "\n\n".join([*functions, "\n".join(outer)])
 
 
-def _changes() -> str:
-    """`change`: what an atomic leaves, by the number of its change."""
-    lines = ["def change(number, old, value):"]
-    for number, function in enumerate(CHANGES[:-1]):
+def _changes(name: str, changes: Sequence[Callable[..., Any]]) -> str:
+    """`change` and `change_pair`: what an atomic leaves, by the number of its change."""
+    lines = [f"def {name}(number, old, value):"]
+    for number, function in enumerate(changes[:-1]):
         lines += [f"    if number == {number}:", f"        return {function.__name__}(old, value)"]
-    return "\n".join([*lines, f"    return {CHANGES[-1].__name__}(old, value)"])
+    return "\n".join([*lines, f"    return {changes[-1].__name__}(old, value)"])
 
 
 def text() -> str:
@@ -178,7 +183,8 @@ def text() -> str:
         _tree(_RECORDS),
         _products(),
         _compiled(ast.parse(_operations())),
-        _compiled(ast.parse(_changes())),
+        _compiled(ast.parse(_changes("change", CHANGES))),
+        _compiled(ast.parse(_changes("change_pair", PAIR_CHANGES))),
         *(_compiled(_tree(name)) for name in _LOOPS),
     ]
     head = "from numba import njit\n\n\ndef plain(function):\n    return function\n"

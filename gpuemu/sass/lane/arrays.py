@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.numbers import ieee
+from gpuemu.sass.numbers import ieee, ieee64
 
 
 def low(x: Any) -> Any:
@@ -100,6 +100,11 @@ def opposite(truth: Any) -> Any:
 def fused(a: Any, b: Any, c: Any) -> Any:
     """a x b + c of float32, rounded once."""
     return ieee.fma32(a, b, c, "RN")
+
+
+def fused64(a: Any, b: Any, c: Any) -> Any:
+    """a x b + c of float64, rounded once."""
+    return ieee64.fma64(np.atleast_1d(a), np.atleast_1d(b), np.atleast_1d(c))
 
 
 def flushed(x: Any) -> Any:

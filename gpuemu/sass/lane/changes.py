@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.lane.arrays import canonical, float_of, flushed, low, select, signed
+from gpuemu.sass.lane.arrays import bits64_of, canonical, double_of, float_of, flushed, low, select, signed, signed64
 
 _NONE, _ONE = np.uint32(0), np.uint32(1)
 
@@ -71,8 +71,63 @@ def change_add_float(old: Any, value: Any) -> Any:
     return canonical(flushed(flushed(float_of(old)) + flushed(float_of(value))))
 
 
+def change_pair_add(old: Any, value: Any) -> Any:
+    """old + value, of 64 bits."""
+    return old + value
+
+
+def change_pair_least(old: Any, value: Any) -> Any:
+    """The lesser of unsigned pairs."""
+    return select(value < old, value, old)
+
+
+def change_pair_greatest(old: Any, value: Any) -> Any:
+    """The greater of unsigned pairs."""
+    return select(value > old, value, old)
+
+
+def change_pair_least_signed(old: Any, value: Any) -> Any:
+    """The lesser of signed pairs."""
+    return select(signed64(value) < signed64(old), value, old)
+
+
+def change_pair_greatest_signed(old: Any, value: Any) -> Any:
+    """The greater of signed pairs."""
+    return select(signed64(value) > signed64(old), value, old)
+
+
+def change_pair_and(old: Any, value: Any) -> Any:
+    """Bits that both pairs have."""
+    return old & value
+
+
+def change_pair_or(old: Any, value: Any) -> Any:
+    """Bits that either pair has."""
+    return old | value
+
+
+def change_pair_xor(old: Any, value: Any) -> Any:
+    """Bits that one pair has."""
+    return old ^ value
+
+
+def change_pair_exchange(old: Any, value: Any) -> Any:
+    """The pair."""
+    return value
+
+
+def change_add_double(old: Any, value: Any) -> Any:
+    """The sum of float64, rounded to nearest even."""
+    return bits64_of(double_of(old) + double_of(value))
+
+
 CHANGES = (
     change_add, change_least, change_greatest, change_least_signed, change_greatest_signed, change_and, change_or,
     change_xor, change_exchange, change_increment, change_decrement, change_add_float,
 )  # fmt: skip
 """Compiled code knows a change of a word by its place here."""
+PAIR_CHANGES = (
+    change_pair_add, change_pair_least, change_pair_greatest, change_pair_least_signed, change_pair_greatest_signed,
+    change_pair_and, change_pair_or, change_pair_xor, change_pair_exchange, change_add_double,
+)  # fmt: skip
+"""Changes of 64 bits, likewise."""

@@ -380,3 +380,8 @@ def distance_between(a: Any, b: Any, c: Any, is_signed: int) -> Any:
     flip = _SIGN if is_signed else _ZERO
     greater = low(a ^ flip) > low(b ^ flip)
     return low(select(greater, low(a - b), low(b - a)) + c)
+
+
+def keep_both(a: Any, p: Any) -> Any:
+    """A word and a predicate as they are."""
+    return a, p

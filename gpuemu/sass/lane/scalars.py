@@ -66,6 +66,16 @@ def fused(_: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float32(types.float32, types.float32, types.float32), code
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def fused64(_: Any, a: Any, b: Any, c: Any) -> Any:
+    """See `arrays`."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), code
+
+
 signed = _cast(types.uint32, types.int32)
 signed64 = _cast(types.uint64, types.int64)
 unsigned64 = _cast(types.int64, types.uint64)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuemu.sass.lane import floats, integers
+from gpuemu.sass.lane import doubles, floats, halves, integers
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,31 @@ _ROWS: tuple[tuple[Callable[..., Any], str, str], ...] = (
     (floats.reciprocal_root, "f", "u"),
     (floats.power_of_two, "f", "u"),
     (floats.logarithm, "f", "u"),
+    (integers.keep_both, "up", "up"),
+    (doubles.double_add, "wwi", "w"),
+    (doubles.double_multiply, "wwi", "w"),
+    (doubles.double_multiply_add, "wwwi", "w"),
+    (doubles.double_predicates, "ddpii", "pp"),
+    (doubles.double_choice, "wwii", "pp"),
+    (doubles.reciprocal64, "f", "u"),
+    (doubles.reciprocal_root64, "f", "u"),
+    (doubles.double_from_signed, "u", "w"),
+    (doubles.double_from_unsigned, "u", "w"),
+    (doubles.double_from_signed_pair, "w", "w"),
+    (doubles.double_from_unsigned_pair, "w", "w"),
+    (doubles.double_from_single, "fi", "w"),
+    (doubles.single_from_double, "d", "u"),
+    (doubles.double_to_integer, "diiii", "u"),
+    (doubles.double_to_integral, "wi", "w"),
+    (doubles.from_signed_directed, "ui", "u"),
+    (doubles.from_unsigned_directed, "ui", "u"),
+    (doubles.multiply_toward_zero, "ffii", "u"),
+    (halves.half_multiply_add, "uuuii", "u"),
+    (halves.half_combine, "uuiii", "u"),
+    (halves.half_widen, "uuiii", "u"),
+    (halves.half_predicates, "uupiiii", "pp"),
+    (halves.half_truths, "uupiiiii", "u"),
+    (halves.half_extremes, "uupiii", "u"),
 )
 OPERATIONS = tuple(Operation(*row) for row in _ROWS)
 NUMBER_OF = {operation.function: number for number, operation in enumerate(OPERATIONS)}

@@ -11,18 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind
+from gpuemu.sass.compiled.columns import COLLECTIVE, WARPSYNC, YIELDS
 from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.groups import COLLECTIVE, WARPSYNC, Convergence, Group
+from gpuemu.sass.machine.groups import TWO_MEETINGS, Convergence, Group
 from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.sass.machine.lanes import WARP, any_lane, write
 from gpuemu.sass.machine.operands import Site
 from gpuemu.trace.events import AWAKE
 
-_TWO_MEETINGS = 10.0
-"""The compute capability from which on BSYNC says whether all lanes must arrive."""
-YIELDS = 32
-"""A loop that yields more often than this may wait for other lanes."""
 AWAY = -1
 """Replaces a barrier's number if the predicate is false in all lanes of a warp, so that the warp does not arrive."""
 _Named = tuple[int, int | None, NDArray[np.bool_]]
@@ -119,7 +116,7 @@ class ControlFlow(Jumps):
         Code of sm_100 and later uses BSYNC.RECONVERGENT if all must arrive. At a plain BSYNC, a lane that holds a lock
         would wait forever for lanes that want the lock. Returns whether any lane was released.
         """
-        if not self._convergence.anyone_waits or float(self.environment.arch.compute_capability) < _TWO_MEETINGS:
+        if not self._convergence.anyone_waits or float(self.environment.arch.compute_capability) < TWO_MEETINGS:
             return False
         behind = (pc + 1 for pc, s in enumerate(self._sites) if s.mnemonic == "BSYNC" and not s.has("RECONVERGENT"))
         freed = self._convergence.let_go(frozenset(behind), warps)

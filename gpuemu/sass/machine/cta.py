@@ -13,30 +13,23 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.compiled.bridge import Bridge
-from gpuemu.sass.compiled.columns import ENDED, NEEDS_PYTHON, SPENT
+from gpuemu.sass.compiled.columns import ENDED, PAUSED, TURN_STEPS
 from gpuemu.sass.machine.cluster_state import Clusters, ClusterWait, Incoming
-from gpuemu.sass.machine.control import ControlFlow
 from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_news, no_record
-from gpuemu.sass.machine.groups import Convergence, Group
-from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, every_lane
+from gpuemu.sass.machine.groups import Convergence, Group, Turn
+from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.live_cta import Cta as Cta
 from gpuemu.sass.machine.live_cta import Ended
-from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.polls import Look, Looks, Polls, SetAside
+from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.polls import Look, Looks, SetAside
 from gpuemu.sass.machine.recorder import Recorder
-from gpuemu.sass.semantics import build
-from gpuemu.sass.semantics.mbarrier_waits import Wait, pending, waits_at
+from gpuemu.sass.machine.steps import PULSE, Steps
+from gpuemu.sass.semantics.mbarrier_waits import Wait, waits_at
 from gpuemu.trace.model import Instruction
 
-TURN = 1024
-"""Steps after which a group gives way to another that could run."""
-_PULSE = 1 << 16
-"""Most steps without a call of `CtaExecutor.pulse`."""
 
-
-class CtaExecutor(ControlFlow):
+class CtaExecutor(Steps):
     """The code of a kernel, bound to the lanes of a CTA. One CTA executes at a time.
 
     `begin` starts a CTA, and `go_on` executes it until it ends or waits for another CTA's store. Then `set_aside` saves
@@ -46,19 +39,6 @@ class CtaExecutor(ControlFlow):
     def __init__(self, environment: Environment, clusters: Clusters | None = None):
         super().__init__(environment)
         self._clusters = clusters
-        self._steps: list[Step | None] = [None] * len(environment.code)
-        self._is_memory = [i.accesses_memory for i in environment.code]
-        self._awaits = [i.mnemonic == "UCGABAR_WAIT" or i.has("PHASECHK", "TRY_ALLOC") for i in environment.code]
-        self._pending: dict[int, Callable[[NDArray[np.bool_]], bool]] = {}
-        self._in_vain = 0, 0  # number of waits of lanes since the clock had this value
-        self.polls = Polls(environment)
-        self.polls.groups = lambda: self._groups
-        self.compiled = True
-        """Whether compiled loops may execute instructions without observers."""
-        self.pulse: Callable[[], None] = lambda: None
-        """Called again and again during an execution. An exception ends the execution."""
-        self._bridge: Bridge | None = None
-        self._pulse_at = self._steps_taken = 0
         # Warp instructions before the current group; the clock at the group's start, and its warps.
         self._executed = 0, 0, 0
 
@@ -103,20 +83,21 @@ class CtaExecutor(ControlFlow):
 
         Returns the CTAs that have ended, and the next one, which has begun, if the loops cannot continue it.
         """
-        bridge = None if self._clusters is not None or self._lanes.are_noisy else self._bridge_now(False)
+        bridge = None if self._clusters is not None or self._lanes.are_noisy else self._bridge_now()
         if bridge is None:
             return [], None
-        warps, before = self._lanes.warps, self.instructions()
-        steps = bridge.run_ctas(numbers, max(1, min(budget // warps, _PULSE)))
-        ended = [Ended(number, warps * count) for number, count in zip(numbers, steps, strict=False)]
-        self._executed = before + warps * (sum(steps) + bridge.done), self.environment.clock, 0
-        if bridge.pc < 0:
+        before = self.instructions()
+        steps, why = bridge.run_ctas(numbers, budget)
+        ended = [Ended(number, count) for number, count in zip(numbers, steps, strict=False)]
+        self._executed = before + sum(steps), self.environment.clock, 0
+        before += sum(steps)
+        if why == ENDED:
             return ended, None
         self.environment.memory.forget_written()
         cta = self._begun(numbers[len(steps)], recorder(), False, budget)
-        cta.left -= warps * bridge.done
-        cta.groups[0].pc = bridge.pc
-        bridge.hand_over(cta.convergence)
+        bridge.hand_over(cta, why)
+        self._attach(cta)
+        self._count_turn(cta, before + budget - cta.left)
         return ended, cta
 
     def _begun(self, number: int, recorder: Recorder, keep: bool, budget: int) -> Cta:
@@ -184,19 +165,21 @@ class CtaExecutor(ControlFlow):
         Raises ExecutionError for faults of the kernel, including an exceeded budget of warp instructions.
         """
         with np.errstate(all="ignore"):
-            while self._groups:
-                if self.environment.clock >= self._pulse_at:
-                    self._pulse_at = self.environment.clock + _PULSE // 16
-                    self.pulse()
-                group, limit = self._choose(cta.turn)
-                cta.turn += 1
+            while True:
+                if cta.left <= 0:
+                    raise self._over_budget(cta)
+                if not self._groups:
+                    self._check_stuck()
+                if not self._groups:
+                    return True
                 try:
-                    cta.left -= self._run_group(group, limit, cta.left)
+                    self._advance(cta)
                 except (SetAside, ClusterWait) as wait:
                     _, since, warps = self._executed
+                    group, cta.current = cta.last, None
                     cta.left -= (self.environment.clock - since) * warps
                     self._executed = self.instructions(), self.environment.clock, 0
-                    if isinstance(wait, ClusterWait) and cta.cluster is not None:
+                    if isinstance(wait, ClusterWait) and cta.cluster is not None and group is not None:
                         cta.seen, cta.stuck_at = (
                             cta.cluster.changes,
                             (self._sites[group.pc], self._first_lane(group.mask)),
@@ -205,15 +188,47 @@ class CtaExecutor(ControlFlow):
                     if not self._let_go(self._lanes.exists):
                         return False
                     cta.looks.forget()
-                if cta.left <= 0:
-                    site = self._sites[min(group.pc, len(self._sites) - 1)]
-                    raise ExecutionError(
-                        site.instruction, self._first_lane(group.mask), f"over {cta.budget} warp instructions",
-                        "End the loop, or give a larger instruction budget",
-                    )  # fmt: skip
-                if not self._groups:
-                    self._check_stuck()
-        return True
+                    if self._bridge is not None:
+                        self._bridge.forget_looks()
+
+    def _count_turn(self, cta: Cta, before: int) -> None:
+        """Compiled loops have executed so many instructions until now, without those of the turn that is not over."""
+        done, warps = (0, 0) if cta.current is None else (cta.current.done, cta.current.warps)
+        self._executed = before, self.environment.clock - done, warps
+
+    def _over_budget(self, cta: Cta) -> ExecutionError:
+        group = cta.last
+        assert group is not None
+        site = self._sites[min(group.pc, len(self._sites) - 1)]
+        return ExecutionError(
+            site.instruction, self._first_lane(group.mask), f"over {cta.budget} warp instructions",
+            "End the loop, or give a larger instruction budget",
+        )  # fmt: skip
+
+    def _advance(self, cta: Cta) -> None:
+        """Execute turns by compiled loops, if they are there, and an instruction that they do not know; or a turn."""
+        bridge = self._bridge_now()
+        if bridge is not None:
+            cta.groups, why = self._groups, PAUSED
+            while why == PAUSED:
+                before, left, turn = self.instructions(), cta.left, cta.current
+                before -= 0 if turn is None else turn.done * turn.warps
+                beat = self.environment.clock // PULSE
+                why = bridge.run(cta)
+                self._count_turn(cta, before + left - cta.left)
+                if self.environment.clock // PULSE > beat:
+                    self.pulse()
+            self._groups = cta.groups
+            if cta.current is None:
+                return
+        turn = cta.current
+        if turn is None:
+            turn = cta.current = self._next_turn(cta)
+        self._enter(turn, cta)
+        if self._take(turn, bridge):
+            cta.left -= turn.done * turn.warps
+            cta.current = None
+            self._executed = self.instructions(), self.environment.clock, 0
 
     # -- choosing -------------------------------------------------------------------------------------------
 
@@ -263,135 +278,23 @@ class CtaExecutor(ControlFlow):
         group.gives_way = gives_way and group.pc < len(self._awaits) and self._awaits[group.pc]
         groups.append(group)
 
-    def _first_lane(self, mask: Mask) -> int:
-        return int(np.argmax(self._present(mask)))
-
-    # -- executing ------------------------------------------------------------------------------------------
-
-    def _run_group(self, group: Group, limit: int, budget: int) -> int:
-        """Execute a group until it splits, waits, ends or reaches `limit`; return the warp instructions."""
-        environment, recorder = self.environment, self._recorder
-        assert recorder is not None
-        steps, guards, handlers = self._steps, self._guards, self._handlers
-        log_step, log_set, keep = recorder.steps.append, recorder.sets.append, self._keep
-        logs = keep or environment.memory.cluster is not None
-        warps = int(np.count_nonzero(recorder.members(group.who)))
-        environment.active = mask = group.mask
-        self.polls.group = group
-        has_others = limit <= len(steps) or len(self._groups) > 1
-        most = min(TURN if has_others else _PULSE, max(1, budget // warps))
-        done = 0
-        observer = environment.observer
-        by_lane = observer is not None and observer.follows_lanes
-        if observer is not None:
-            observer.together(mask)
-        self._executed = self.instructions(), environment.clock, warps
-        bridge = self._bridge_now(logs)
-        while done < most:
-            if bridge is not None:
-                alone = len(self._groups) == 1 and self._barriers.idle and not self._convergence.anyone_waits
-                why = bridge.run(group, limit, most - done, alone, self._convergence)
-                done += bridge.done
-                if why == SPENT:
-                    continue
-                if why == ENDED:
-                    self._convergence.leave(None)
-                    self._groups.clear()
-                if why != NEEDS_PYTHON:
-                    break
-            pc = group.pc
-            if pc >= len(steps):
-                last = self._sites[-1].instruction
-                raise ExecutionError(
-                    last,
-                    self._first_lane(mask),
-                    "no instruction after it",
-                    "End the code with EXIT",
-                )
-            if self._awaits[pc] and self._waits(group, pc):
-                group.gives_way = True
-                break
-            if bridge is not None and self._learns(bridge, pc):
-                continue
-            done += 1
-            environment.clock += 1
-            if logs:
-                log_step(pc)
-                log_set(group.who)
-                if keep and by_lane and guards[pc] is not None:
-                    recorder.guarded(self._effective(group, pc))
-            handler = handlers[pc]
-            self._steps_taken += 1
-            if handler is not None:
-                if not handler(group, pc):
-                    break
-            else:
-                step = steps[pc] or self._built(pc)
-                guard = guards[pc]
-                if guard is None:
-                    step(mask)
-                else:
-                    effective = guard() if mask is None else guard() & mask
-                    if every_lane(effective):
-                        step(None)
-                    elif any_lane(effective):
-                        # A copy, because the instruction may write the predicate that guards it.
-                        step(effective.copy())
-                    elif keep and self._is_memory[pc]:
-                        recorder.access(None, None)
-                group.pc = pc + 1
-            if group.pc >= limit:
-                break
-        else:
-            group.gives_way = True
-        return done * warps
-
-    def _built(self, pc: int) -> Step:
-        """Return the step of an instruction, which is kept."""
-        step = build(self._sites[pc])
+    def _next_turn(self, cta: Cta) -> Turn:
+        assert self._recorder is not None
+        group, limit = self._choose(cta.turn)
+        cta.turn += 1
+        warps = int(np.count_nonzero(self._recorder.members(group.who)))
+        most = max(1, cta.left // warps)
+        if limit <= len(self._steps) or len(self._groups) > 1:
+            most = min(TURN_STEPS, most)
         if self.environment.observer is not None:
-            step = self.environment.observer.around(self._sites[pc], step)
-        self._steps[pc] = step = self.polls.around(pc, self._sites[pc], step)
-        return step
+            self.environment.observer.together(group.mask)
+        self._executed = self.instructions(), self.environment.clock, warps
+        return Turn(group, limit, most, warps)
 
-    def _bridge_now(self, logs: bool) -> Bridge | None:
-        """Return the bridge to compiled loops, if they are available and nobody observes."""
-        environment = self.environment
-        if logs or not self.compiled or environment.observer is not None or environment.replayed is not None:
-            return None
-        if self._bridge is None:
-            self._bridge = Bridge(environment, np.flatnonzero(self._awaits).tolist(), self.polls)
-            self._bridge.attach()
-        steps, self._steps_taken = self._steps_taken, 0
-        return self._bridge if self._bridge.ready(steps) else None
-
-    def _learns(self, bridge: Bridge, pc: int) -> bool:
-        """Whether compiled loops can now execute an instruction at which they stopped."""
-        step = None if self._handlers[pc] is not None else self._steps[pc] or self._built(pc)
-        return bridge.knows(pc, self._sites[pc], step)
-
-    def _waits(self, group: Group, pc: int) -> bool:
-        """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
-
-        They do so only if other lanes can continue. Therefore a loop around a look, or a look that sleeps, is in the
-        record once, independent of the order of execution. If all lanes of the CTA have looked in vain, all look once
-        more, to make sure that nothing ends the wait.
-        """
-        here, cluster = self._effective(group, pc), self.environment.memory.cluster
-        if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
-            return False
-        if pc not in self._pending:
-            self._pending[pc] = pending(self._sites[pc])
-        if not self._pending[pc](here) or (cluster is None and self.polls.looks.all_since is not None):
-            return False
-        clock, times = self._in_vain
-        self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1
-        if self._in_vain[1] <= 2 * len(self._groups):
-            return True
-        if cluster is None:
-            return False
-        self._in_vain = 0, 0
-        raise ClusterWait
+    def _enter(self, turn: Turn, cta: Cta) -> None:
+        """The group of this turn executes from now on."""
+        self.environment.active = turn.group.mask
+        self.polls.group = cta.last = turn.group
 
 
 def _warps(mask: NDArray[np.bool_]) -> int:

@@ -150,7 +150,7 @@ class Environment:
 
     def __post_init__(self) -> None:
         count = self.lanes.count
-        self.barrier_results = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
+        self.barrier_results = self.lanes.vote_counts, self.lanes.vote_truths
         self.return_address = np.zeros((2, count), np.uint32)
 
     def now(self, nanoseconds: bool) -> Any:

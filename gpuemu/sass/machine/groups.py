@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.compiled.columns import COLLECTIVE, CONVERGENCE_BARRIERS, WARPSYNC
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane, ballots, write
 
-CONVERGENCE = 16
+CONVERGENCE = WARPSYNC
 """Convergence barriers B0 to B15 of each warp. Two more serve WARPSYNC and collective regions."""
-WARPSYNC, COLLECTIVE = CONVERGENCE, CONVERGENCE + 1
 _WARPSYNCS = (WARPSYNC, COLLECTIVE)
-_BARRIERS = CONVERGENCE + len(_WARPSYNCS)
+TWO_MEETINGS = 10.0
+"""The compute capability from which on BSYNC says whether all lanes must arrive."""
 
 
 @dataclass(eq=False)
@@ -41,6 +42,21 @@ class Group:
     absent: tuple[int, NDArray[np.uint32] | None] = (-1, None)
 
 
+@dataclass(eq=False)
+class Turn:
+    """A group that executes up to an instruction or for a number of steps.
+
+    `limit`: the instruction at which it gives way. `most`: its steps at the most. `warps`: its warps. `done`: its steps
+    so far.
+    """
+
+    group: Group
+    limit: int
+    most: int
+    warps: int
+    done: int = 0
+
+
 class Convergence:
     """Waits among lanes: convergence barriers of all warps, WARPSYNC, and lanes that have exited."""
 
@@ -50,17 +66,27 @@ class Convergence:
         self.alive = lanes.exists.copy()
         self._exits = 0
         # The lanes of its warp that each lane will wait for, as of its last BSSY.
-        self.participants = np.zeros((_BARRIERS, count), dtype=np.uint32)
+        self.participants = np.zeros((CONVERGENCE_BARRIERS, count), dtype=np.uint32)
         # The meeting that belongs to them: a number for each executed BSSY.
-        self.meeting = np.zeros((_BARRIERS, count), dtype=np.int64)
+        self.meeting = np.zeros((CONVERGENCE_BARRIERS, count), dtype=np.int64)
         self.meetings = 0
         # The meetings of barriers that functions have saved, the innermost last: [barrier][depth, lane].
         self._saved: dict[int, NDArray[np.int64]] = {}
-        self._depth = np.zeros((_BARRIERS, count), dtype=np.int64)
+        self._depth = np.zeros((CONVERGENCE_BARRIERS, count), dtype=np.int64)
         # (meeting, warp) → the lanes that have left it.
         self._left: dict[tuple[int, int], int] = {}
-        self._waiting_at = np.full((_BARRIERS, count), -1, dtype=np.int64)
+        self.waiting_at = np.full((CONVERGENCE_BARRIERS, count), -1, dtype=np.int64)
         self.anyone_waits = False
+
+    @property
+    def saves(self) -> bool:
+        """Whether functions have saved barriers of their callers."""
+        return bool(self._saved)
+
+    def take_over(self, meetings: int, anyone_waits: bool) -> None:
+        """Compiled loops have changed the arrays: so many meetings there are, and whether any lane waits."""
+        self.meetings, self.anyone_waits = meetings, anyone_waits
+        self._exits += 1
 
     def _bits(self, group: Group) -> NDArray[np.uint32]:
         """Return for each lane the lanes of its warp that are in the group."""
@@ -138,7 +164,7 @@ class Convergence:
     def wait(self, barrier: int, mask: Mask, pc: int) -> None:
         """The lanes of `mask` wait at `barrier`, and continue at `pc`."""
         here = self.alive if mask is None else mask
-        self._waiting_at[barrier][here] = pc
+        self.waiting_at[barrier][here] = pc
         self.anyone_waits = True
 
     def leave(self, mask: Mask) -> None:
@@ -160,8 +186,8 @@ class Convergence:
             return []
         alive = ballots(self.alive)
         found: list[tuple[int, NDArray[np.bool_]]] = []
-        for barrier in range(_BARRIERS):
-            waiting_at = self._waiting_at[barrier]
+        for barrier in range(CONVERGENCE_BARRIERS):
+            waiting_at = self.waiting_at[barrier]
             lanes = np.flatnonzero(waiting_at >= 0)
             if barrier == WARPSYNC:
                 for pc in np.unique(waiting_at[lanes]).tolist():
@@ -169,7 +195,7 @@ class Convergence:
             elif len(lanes):
                 found += self._complete(barrier, lanes, alive)
         found += self._held_up(alive)
-        self.anyone_waits = bool((self._waiting_at >= 0).any())
+        self.anyone_waits = bool((self.waiting_at >= 0).any())
         return found
 
     def _parties(
@@ -195,7 +221,7 @@ class Convergence:
         if not len(free):
             return []
         # The first parties of all warps form one group, the second parties another.
-        waiting_at, found = self._waiting_at[barrier], []
+        waiting_at, found = self.waiting_at[barrier], []
         rank = np.arange(len(parties)) - np.searchsorted(parties, parties >> 32 << 32)
         for pc, number in sorted(set(zip(waiting_at[free].tolist(), rank[party_of].tolist(), strict=True))):
             group = np.zeros(self._lanes.count, dtype=np.bool_)
@@ -209,13 +235,13 @@ class Convergence:
 
         An H200 does this. The lanes at the WARPSYNC then do not find them at the BSYNC, and do not wait there.
         """
-        at_warpsync = self._waiting_at[list(_WARPSYNCS)] >= 0
+        at_warpsync = self.waiting_at[list(_WARPSYNCS)] >= 0
         if not at_warpsync.any():
             return []
         wanted = np.where(at_warpsync, self.participants[list(_WARPSYNCS)], np.uint32(0)).max(axis=0)
         found = []
         for barrier in range(CONVERGENCE):
-            lanes = np.flatnonzero(self._waiting_at[barrier] >= 0)
+            lanes = np.flatnonzero(self.waiting_at[barrier] >= 0)
             if not len(lanes):
                 continue
             parties, party_of, come = self._parties(barrier, lanes)
@@ -227,23 +253,23 @@ class Convergence:
                 here = np.zeros(self._lanes.count, dtype=np.bool_)
                 here[lanes[party_of == k]] = True
                 found += [
-                    (pc, here & (self._waiting_at[barrier] == pc))
-                    for pc in np.unique(self._waiting_at[barrier][here]).tolist()
+                    (pc, here & (self.waiting_at[barrier] == pc))
+                    for pc in np.unique(self.waiting_at[barrier][here]).tolist()
                 ]
-                self._waiting_at[barrier][here] = -1
+                self.waiting_at[barrier][here] = -1
                 self.forget(barrier, here)
         return found
 
     def let_go(self, pcs: frozenset[int], warps: NDArray[np.bool_]) -> list[tuple[int, NDArray[np.bool_]]]:
         """Release lanes of these warps that wait to continue at `pcs`, and let none await them; return (pc, lanes)."""
         found = []
-        for barrier, waiting_at in enumerate(self._waiting_at):
+        for barrier, waiting_at in enumerate(self.waiting_at):
             for pc in set(waiting_at[warps & (waiting_at >= 0)].tolist()) & pcs:
                 lanes = warps & (waiting_at == pc)
                 waiting_at[lanes] = -1
                 self.forget(barrier, lanes)
                 found.append((pc, lanes))
-        self.anyone_waits = bool((self._waiting_at >= 0).any())
+        self.anyone_waits = bool((self.waiting_at >= 0).any())
         return found
 
     def waiting(self) -> list[tuple[int, NDArray[np.bool_]]]:
@@ -252,6 +278,6 @@ class Convergence:
             return []
         found = []
         for barrier in (*_WARPSYNCS, *range(CONVERGENCE)):
-            waiting_at = self._waiting_at[barrier]
+            waiting_at = self.waiting_at[barrier]
             found += [(pc, waiting_at == pc) for pc in np.unique(waiting_at[waiting_at >= 0]).tolist()]
         return found

@@ -23,7 +23,12 @@ WARP = LANES
 RZ, URZ, PT = LAST["R"], LAST["UR"], LAST["P"]
 CTA_ROW = RZ + 1 + URZ + 1
 """The row, among all registers, of the CTA's x in the grid; y and z follow."""
-FIXED_ROWS = CTA_ROW + 3
+VOTE_ROW = CTA_ROW + 3
+"""The row, among all registers, of the number of true votes in each lane's last BAR.RED."""
+FIXED_ROWS = VOTE_ROW + 1
+VOTE_TRUTH_ROW = 2 * (PT + 1)
+"""The row, after all predicates, of the outcome of that vote."""
+TRUTH_ROWS = VOTE_TRUTH_ROW + 1
 _MOST_FIXED = 16
 _REGISTERS_AT_ONCE = 8
 _LITTLE_ENDIAN_WORD = np.dtype("<u4")
@@ -47,12 +52,14 @@ class Lanes:
         The number of warps is odd, because with a power of two all registers of a warp would share a few sets of a
         cache.
         """
-        self.truth_block = np.zeros((2 * (PT + 1), pitch), dtype=np.uint8)
+        self.truth_block = np.zeros((TRUTH_ROWS, pitch), dtype=np.uint8)
         rows = self.file_block[:, : self.count]
         truths = self.truth_block.view(np.bool_)[:, : self.count]
         self.registers: Words = rows[: RZ + 1]
         self.uniform_registers: Words = rows[RZ + 1 : CTA_ROW]
-        self.predicates, self.uniform_predicates = truths[: PT + 1], truths[PT + 1 :]
+        self.predicates, self.uniform_predicates = truths[: PT + 1], truths[PT + 1 : VOTE_TRUTH_ROW]
+        self.vote_counts: Words = rows[VOTE_ROW]
+        self.vote_truths: NDArray[np.bool_] = truths[VOTE_TRUTH_ROW]
         self._fixed = rows
         self._fixed_rows: dict[str, int] = {}
         self.lane = np.arange(self.count, dtype=np.uint32) % WARP

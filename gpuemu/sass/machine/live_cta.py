@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gpuemu.sass.machine.cluster_state import Cluster
 from gpuemu.sass.machine.cta_barriers import CtaBarriers
-from gpuemu.sass.machine.groups import Convergence, Group
+from gpuemu.sass.machine.groups import Convergence, Group, Turn
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.polls import Look, Looks
 from gpuemu.sass.machine.recorder import Recorder
@@ -32,6 +32,10 @@ class Cta:
     barriers: CtaBarriers
     turn: int = 0
     groups: list[Group] = field(default_factory=list)
+    current: Turn | None = None
+    """The turn that is not over."""
+    last: Group | None = None
+    """The group of the last turn."""
     waits_for: list[Look] = field(default_factory=list)
     repeats: list[tuple[int, int, int]] = field(default_factory=list)
     put_away: tuple[Any, ...] = ()

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.operands import LAST, parse_operand
+from gpuemu.sass.compiled.columns import MOST_LOOKS
 from gpuemu.sass.machine.environment import Environment, Spaces, no_record
 from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.groups import Group
@@ -30,6 +31,7 @@ from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.sass.machine.spaces import Purpose
 from gpuemu.sass.machine.waiting_loops import looks, only_wait
 from gpuemu.sass.semantics.access import WIDTHS
+from gpuemu.sass.semantics.lanewise import EncodedStep
 from gpuemu.trace.model import GLOBAL, Instruction
 
 PATIENCE = 64
@@ -39,7 +41,8 @@ _LONGEST_TURN = 128
 """Maximum number of instructions between two looks of such a loop."""
 _CHECKED = 16
 """Registers are compared again after every 16 looks that change nothing."""
-_MOST_KEPT = 1024
+_MOST_ROWS = 32
+"""Maximum number of registers that a look names."""
 _GLOBAL = ("LDG", "LD", "ATOM", "ATOMG")
 """Looks at memory that other CTAs also write."""
 
@@ -55,7 +58,7 @@ class Look:
     site: Site
     who: int
     lanes: NDArray[np.bool_]
-    found: bytes
+    found: int
     place: Place | None
     clock: int
     times: int = 1
@@ -73,11 +76,10 @@ class Look:
 
 
 class Seen(NamedTuple):
-    """A look: the number of its set of warps, its lanes, the values that they found, and the clock."""
+    """A look: its lanes, the values that they found, and the clock."""
 
-    who: int
     lanes: NDArray[np.bool_]
-    found: bytes
+    found: int
     clock: int
 
 
@@ -120,8 +122,11 @@ class Polls:
         self.record: Callable[..., None] = no_record
         self.remembered: Callable[[], Iterable[tuple[int, Seen]]] = tuple
         """Returns the looks of compiled loops since the last call: the last one at each instruction."""
-        self.looked: Callable[[int], None] = lambda pc: None
-        """Called when the executor has looked at an instruction."""
+        self.looked: Callable[[int, Mask, int, int], None] = lambda pc, mask, found, count: None
+        """Called with a look of the executor: the instruction, lanes, values, and the number of known looks."""
+        self.cleared: Callable[[], None] = lambda: None
+        """Called when all looks are forgotten."""
+        self.factors = np.random.default_rng(0).integers(0, 1 << 64, (_MOST_ROWS, environment.lanes.count), np.uint64)
 
     def around(self, pc: int, site: Site, step: Step) -> Step:
         """Return the step, watched if it may be a look."""
@@ -140,7 +145,8 @@ class Polls:
                 environment.record = self.record
             self._look(pc, site, rows)
 
-        return watched
+        encoded = getattr(step, "encoded", None)
+        return watched if encoded is None else EncodedStep(watched, encoded)
 
     def _take(self, place: Place, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
         self._place = place if isinstance(spaces, int) and spaces == GLOBAL else None
@@ -169,27 +175,34 @@ class Polls:
             state.append(memory.shared[1].copy())
         return state
 
+    def known(self) -> list[tuple[int, Mask, int]]:
+        """Return the last looks of the executor: instructions, lanes and values."""
+        masks = {name: np.frombuffer(name, np.bool_) if name else None for _, name in self.looks.last}
+        return [(pc, masks[name], look.found) for (pc, name), look in self.looks.last.items()]
+
     def catch_up(self) -> None:
         """Take over the looks of compiled loops; each of them found a new value."""
-        for pc, (who, lanes, found, clock) in self.remembered():
+        for pc, (lanes, found, clock) in self.remembered():
             mask = None if lanes.all() else lanes
             site = Site(self._environment.code[pc], self._environment)
             here = self._environment.lanes.exists if mask is None else mask
+            who = 0 if self.recorder is None else self.recorder.set_of(mask)
             self.looks.last[pc, b"" if mask is None else mask.tobytes()] = Look(site, who, here, found, None, clock)
             self.looks.all_since = None
 
     def _look(self, pc: int, site: Site, rows: list[NDArray[Any]]) -> None:
         assert self.group is not None
         self.catch_up()
-        self.looked(pc)
         group, known, clock = self.group, self.looks, self._environment.clock
         mask = group.mask
         name = b"" if mask is None else mask.tobytes()
-        found = b"".join([(row if mask is None else row[mask]).tobytes() for row in rows])
+        found = self._found(rows, mask)
         look = known.last.get((pc, name))
+        if (look is None or look.found != found) and len(known.last) >= MOST_LOOKS:
+            known.last.clear()
+            self.cleared()
+        self.looked(pc, mask, found, len(known.last) + ((pc, name) not in known.last))
         if look is None or look.found != found:
-            if len(known.last) >= _MOST_KEPT:
-                known.last.clear()
             here = self._environment.lanes.exists if mask is None else mask
             known.all_since = None
             known.last[pc, name] = Look(site, group.who, here, found, self._place, clock)
@@ -207,6 +220,13 @@ class Polls:
             known.waits[slice(None) if mask is None else mask] = True
             known.any_waits = True
             self._end_if_all_wait(group, pc)
+
+    def _found(self, rows: list[NDArray[Any]], mask: Mask) -> int:
+        """Return the values of these lanes as one number, which differs for other values."""
+        total = np.zeros(self._environment.lanes.count, np.uint64)
+        for row, factors in zip(rows, self.factors, strict=False):
+            total += row.astype(np.uint64) * factors
+        return int((total if mask is None else total[mask]).sum())
 
     def _compare(self, look: Look, mask: Mask) -> None:
         """Update whether the lanes have the same registers as at the previous look, or nearly the same."""

@@ -195,6 +195,19 @@ class Recorder:
 
     def access(self, place: Place | None, mask: Mask, spaces: Spaces = 0, source: Place | None = None) -> None:
         """Record lane addresses of a memory instruction, as Environment.record has them; None if no lane was active."""
+        self._blocks.append(self.block(place, spaces, source))
+
+    def add_steps(self, steps: bytes, sets: bytes) -> None:
+        """Append steps and their sets, as int32."""
+        self.steps.frombytes(steps)
+        self.sets.frombytes(sets)
+
+    def add_blocks(self, numbers: Iterable[int]) -> None:
+        """Append accesses, by the numbers of `block`."""
+        self._blocks.extend(numbers)
+
+    def block(self, place: Place | None, spaces: Spaces = 0, source: Place | None = None) -> int:
+        """Return the number of these lane addresses."""
         key: tuple[object, ...] | None = None
         if place is not None:
             key = place.base, place.pattern.key, spaces if isinstance(spaces, int) else spaces.tobytes()
@@ -204,7 +217,7 @@ class Recorder:
         if number is None:
             number = self._block_numbers[key] = len(self._places)
             self._places.append(None if place is None else (place, spaces, source))
-        self._blocks.append(number)
+        return number
 
     def _block_arrays(self) -> Rows:
         """Return addresses, active lanes, spaces and sources of every block, [blocks x warps, 32]."""

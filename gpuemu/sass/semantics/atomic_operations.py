@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.lane import changes
-from gpuemu.sass.lane.changes import CHANGES
+from gpuemu.sass.lane.changes import CHANGES, PAIR_CHANGES
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.patterns import Queues
 from gpuemu.sass.machine.spaces import Window
@@ -125,19 +125,28 @@ _INTEGER: dict[str, tuple[Combine, np.ufunc | None]] = {
 
 
 def _numbers(kind: type[np.generic], **functions: Callable[..., Any]) -> dict[tuple[str, np.dtype[Any]], int]:
-    return {(name, np.dtype(kind)): CHANGES.index(function) for name, function in functions.items()}
+    changes_of_size = CHANGES if np.dtype(kind).itemsize == 4 else PAIR_CHANGES
+    return {(name, np.dtype(kind)): changes_of_size.index(function) for name, function in functions.items()}
 
 
 _OF_BOTH: dict[str, Callable[..., Any]] = {
     "ADD": changes.change_add, "AND": changes.change_and, "OR": changes.change_or, "XOR": changes.change_xor,
     "EXCH": changes.change_exchange, "INC": changes.change_increment, "DEC": changes.change_decrement,
 }  # fmt: skip
+_OF_BOTH_PAIRS: dict[str, Callable[..., Any]] = {
+    "ADD": changes.change_pair_add, "AND": changes.change_pair_and, "OR": changes.change_pair_or,
+    "XOR": changes.change_pair_xor, "EXCH": changes.change_pair_exchange,
+}  # fmt: skip
 NUMBER_OF = (
     _numbers(np.uint32, **_OF_BOTH, MIN=changes.change_least, MAX=changes.change_greatest)
     | _numbers(np.int32, **_OF_BOTH, MIN=changes.change_least_signed, MAX=changes.change_greatest_signed)
     | _numbers(np.float32, ADD=changes.change_add_float)
+    | _numbers(np.uint64, **_OF_BOTH_PAIRS, MIN=changes.change_pair_least, MAX=changes.change_pair_greatest)
+    | _numbers(np.int64, **_OF_BOTH_PAIRS, MIN=changes.change_pair_least_signed)
+    | _numbers(np.int64, MAX=changes.change_pair_greatest_signed)
+    | _numbers(np.float64, ADD=changes.change_add_double)
 )
-"""The numbers of changes of a word in `lane.changes`, by the change's name and the type of the word."""
+"""The numbers of changes in `lane.changes`, by the change's name and the type of the number."""
 _FLOATS: dict[str, tuple[int, np.dtype[Any], dict[str, Combine]]] = {
     "F32": (4, np.dtype(np.float32), {"ADD": _add_float32}),
     "F32x2": (8, np.dtype(np.float32), {"ADD": _add_float32}),

@@ -99,7 +99,8 @@ def _encoded(
     """
     change = atomic.change
     number = COMPARE_EXCHANGE if change.name == "CAS" else NUMBER_OF.get((change.name, change.kind))
-    if number is None or change.size != 4 or change.combine in PACKED or site.environment.handouts is not None:
+    of_numbers = change.size in (4, 8) and change.kind.itemsize == change.size and change.combine not in PACKED
+    if number is None or not of_numbers or site.environment.handouts is not None:
         return None
     compares = number == COMPARE_EXCHANGE
     found = encoded_access(site, ATOMIC, address, first + compares, atomic.space, number)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.lane import floats
+from gpuemu.sass.lane import doubles, floats
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Setter, Site, Step
 from gpuemu.sass.numbers.ieee import (
@@ -33,7 +33,8 @@ from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.double import float64
 from gpuemu.sass.semantics.float_operands import ROUNDINGS, float32, rounding_of
 from gpuemu.sass.semantics.half_operands import half_lanes
-from gpuemu.sass.semantics.lanewise import LaneStep, Value, plain_word, single
+from gpuemu.sass.semantics.lanewise import LaneStep, Value, plain_word, single, wide_word
+from gpuemu.sass.semantics.lanewise import double as double_value
 
 FLOATS = ("F16", "BF16", "F32", "F64")
 INTEGERS = {
@@ -46,6 +47,10 @@ INTEGERS = {
     "S64": np.int64,
     "U64": np.uint64,
 }
+_DOUBLES_FROM = {
+    "S32": doubles.double_from_signed, "U32": doubles.double_from_unsigned,
+    "S64": doubles.double_from_signed_pair, "U64": doubles.double_from_unsigned_pair,
+}  # fmt: skip
 _INTEGRAL: dict[str, Rounding] = {"TRUNC": "RZ", "FLOOR": "RM", "CEIL": "RP"}
 _PARTS = {f"B{i}": 8 * i for i in range(4)} | {"H0": 0, "H1": 16}
 _HALF_FORMATS: dict[str, Format] = {"F16": FLOAT16, "BF16": BFLOAT16}
@@ -89,6 +94,11 @@ def f2i(site: Site) -> Step:
     to, kind = _one(site, INTEGERS, "S32"), _one(site, FLOATS, "F32")
     bits, signed, zero = int(to[1:]), to[0] == "S", site.has("NTZ")
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if bits < 64 and kind == "F64":
+        for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
+        how = [list(TO_INTEGRAL).index(_integral(site)), least, most, for_nan]
+        _float_source(site, 1, kind)
+        return LaneStep(site, doubles.double_to_integer, [double_value(site, 1), *how], [0])
     if bits < 64:
         for_nan = 0 if zero else -(1 << bits - 1) if signed else 1 << bits - 1
         how = [list(TO_INTEGRAL).index(_integral(site)), least, most, for_nan]
@@ -144,6 +154,14 @@ def i2f(site: Site) -> Step:
     if kind in ("S32", "U32") and to == "F32" and rounding == "RN":
         function = floats.from_signed if kind == "S32" else floats.from_unsigned
         return LaneStep(site, function, [plain_word(site, 1, site.source(1))], [0])
+    whole_words = {"S32": doubles.from_signed_directed, "U32": doubles.from_unsigned_directed}
+    if kind in whole_words and to == "F32":
+        mode = list(TO_INTEGRAL).index(rounding)
+        return LaneStep(site, whole_words[kind], [plain_word(site, 1, site.source(1)), mode], [0])
+    if to == "F64" and kind in _DOUBLES_FROM and rounding == "RN":
+        wide = kind in ("S64", "U64")
+        value = wide_word(site, 1, "-~") if wide else plain_word(site, 1, site.source(1))
+        return LaneStep(site, _DOUBLES_FROM[kind], [value], [0])
     store = site.destination64(0) if to == "F64" else site.destination(0)
     if kind in ("S64", "U64"):
         return _from_64_bits(store, get, to, rounding)
@@ -195,8 +213,12 @@ def f2f(site: Site) -> Step:
     to, kind = types
     get, rounding = _float_source(site, 1, kind), rounding_of(site)
     if to == "F64":
+        if kind == "F32":
+            return LaneStep(site, doubles.double_from_single, [single(site, 1), int(site.has("FTZ"))], [0])
         store64 = site.destination64(0)
         return lambda mask: store64(get().astype(np.float64).view(np.uint64), mask)
+    if to == "F32" and kind == "F64" and rounding == "RN":
+        return LaneStep(site, doubles.single_from_double, [double_value(site, 1)], [0])
     store = site.destination(0)
     if rounding == "RN" and kind == "F32":
         bits = _HALF_BITS[to]

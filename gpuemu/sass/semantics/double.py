@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.lane import doubles
 from gpuemu.sass.machine.lanes import Mask, any_lane
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee64 import Fma64, add64, bits64, fma64, mul64
@@ -21,6 +22,7 @@ from gpuemu.sass.semantics.float_operands import (
     rounding_of,
     set_predicates,
 )
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, double, encoded_step, truth, wide_bits
 
 _SIGN, _MAGNITUDE = np.array(0x80000000, dtype=np.uint32), np.array(0x7FFFFFFF, dtype=np.uint32)
 
@@ -62,6 +64,14 @@ def _bare(site: Site, *numbers: int) -> list[Getter]:
     return [float64(bare, k) for k in numbers]
 
 
+def _signed_pairs(site: Site, *numbers: int) -> list[Read]:
+    """Return these operands without their signs, and the signs as `lane.doubles` has them."""
+    signs = 0
+    for place, k in enumerate(numbers):
+        signs |= (site.operands[k].absolute | 2 * site.operands[k].negative) << 2 * place
+    return [*(wide_bits(site, k, get) for k, get in zip(numbers, _bare(site, *numbers), strict=True)), signs]
+
+
 @semantics("DFMA")
 def dfma(site: Site) -> Step:
     """DFMA Rd, a, b, c: a x b + c, rounded once. The first NaN of b, c and a is the result, as in its register."""
@@ -69,6 +79,7 @@ def dfma(site: Site) -> Step:
     rounding, nans = rounding_of(site), _bare(site, 2, 3, 1)
     store, compute = site.destination64(0), Fma64(site.lanes.count)
     loads = [_loader(site, k, row) for k, row in enumerate(compute.operands, 1)]
+    by_lane = LaneStep(site, doubles.double_multiply_add, _signed_pairs(site, 1, 2, 3), [0])
 
     def step(mask: Mask) -> None:
         for load in loads:
@@ -79,7 +90,7 @@ def dfma(site: Site) -> Step:
             bits = bits64(fma64(a, b, c, rounding), *(nan() for nan in nans))
         store(bits, mask)
 
-    return step
+    return encoded_step(step, by_lane) if rounding == "RN" else step
 
 
 @semantics("DADD", "DMUL")
@@ -96,7 +107,10 @@ def dadd_dmul(site: Site) -> Step:
         some = any_lane(result != result)
         store(bits64(result, *(nan() for nan in nans)) if some else result.view(np.uint64), mask)
 
-    return step
+    if rounding != "RN":
+        return step
+    function = doubles.double_add if site.mnemonic == "DADD" else doubles.double_multiply
+    return encoded_step(step, LaneStep(site, function, _signed_pairs(site, 1, 2), [0]))
 
 
 @semantics("DSETP")
@@ -106,7 +120,11 @@ def dsetp(site: Site) -> Step:
     a, b = float64(site, 2), float64(site, 3)
     if site.has("MIN", "MAX"):
         return _choice(site, a, b)
-    return set_predicates(site, comparison_of(site), a, b)
+    code = next(number for number, name in enumerate(COMPARISONS) if site.has(name))
+    way = next(number for number, name in enumerate(BOOLEANS) if site.has(name))
+    step = set_predicates(site, comparison_of(site), a, b)
+    reads: list[Read] = [double(site, 2), double(site, 3), truth(site, 4), code, way]
+    return encoded_step(step, LaneStep(site, doubles.double_predicates, reads, [0, 1]))
 
 
 def _choice(site: Site, a: Getter, b: Getter) -> Step:
@@ -128,7 +146,8 @@ def _choice(site: Site, a: Getter, b: Getter) -> Step:
         first(~nan_x & (nan_y | nearer), mask)
         second(nan_x & nan_y, mask)
 
-    return step
+    *pairs, signs = _signed_pairs(site, 2, 3)
+    return encoded_step(step, LaneStep(site, doubles.double_choice, [*pairs, int(minimum), signs], [0, 1]))
 
 
 def _ordered(values: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuemu.isa.operands import Operand, immediate32
-from gpuemu.sass.lane import floats
+from gpuemu.sass.lane import doubles, floats
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.numbers.ieee import add32, fma32, mul32, narrow32
 from gpuemu.sass.semantics import semantics
@@ -52,6 +52,9 @@ def fadd_fmul(site: Site) -> Step:
         return LaneStep(site, function, [single(site, 1), single(site, 2), *how], [0])
     store, finish = site.destination(0), finisher32(site)
     a, b = float32(site, 1), float32(site, 2)
+    if scale is None and rounding == "RZ" and not adds:
+        how = [int(site.has("FTZ")), int(site.has("SAT"))]
+        return LaneStep(site, doubles.multiply_toward_zero, [single(site, 1), single(site, 2), *how], [0])
     if scale is not None:
         return lambda mask: store(finish(narrow32(np.multiply(a(), b(), dtype=np.float64) * scale, rounding)), mask)
     compute = add32 if adds else mul32

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.lane import halves as lane_halves
+from gpuemu.sass.lane import integers
+from gpuemu.sass.lane.halves import BRAIN, FLUSH, POSITIVE, SATURATE
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.numbers.ieee import (
@@ -26,7 +29,8 @@ from gpuemu.sass.semantics.float_operands import (
     combiner,
     comparison_of,
 )
-from gpuemu.sass.semantics.half_operands import is_immediate, packed, pair, words
+from gpuemu.sass.semantics.half_operands import encoded_pairs, is_immediate, packed, pair, words
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, constant, encoded_step, truth
 
 _BRAIN = "BF16_V2"
 
@@ -75,9 +79,10 @@ def hfma2(site: Site) -> Step:
 
     if all(o.core == "RZ" or is_immediate(site, k) for k, o in enumerate(site.operands[1:], 1)):
         # The compiler writes a constant to a register this way to use this pipe.
-        value = compute()[0]
-        return lambda mask: store(value, mask)
-    return lambda mask: store(compute(), mask)
+        return LaneStep(site, integers.move, [constant(int(compute()[0]))], [0])
+    values, hows = encoded_pairs(site, 1, 3, site.has(_BRAIN))
+    by_lane = LaneStep(site, lane_halves.half_multiply_add, [*values, hows, _kind(site)], [0])
+    return encoded_step(lambda mask: store(compute(), mask), by_lane)
 
 
 @semantics("HADD2", "HMUL2")
@@ -91,12 +96,15 @@ def hadd2_hmul2(site: Site) -> Step:
     (a, b), last = _pairs(site, 1, 2, np.float64)
     _only_pairs(site, last)
     store, finish, brain = site.destination(0), _finisher(site), site.has(_BRAIN)
+    values, hows = encoded_pairs(site, 1, 2, brain)
+    reads: list[Read] = [*values, hows, int(site.mnemonic == "HMUL2"), _kind(site)]
+    by_lane = LaneStep(site, lane_halves.half_combine, reads, [0])
     if site.mnemonic == "HADD2":
         # Float32 has more than twice the bits, so an intermediate rounding to it does not change the result.
-        return lambda mask: store(finish(a() + b()), mask)
+        return encoded_step(lambda mask: store(finish(a() + b()), mask), by_lane)
     if brain:
-        return lambda mask: store(finish(mul_bf16(a(), b())), mask)
-    return lambda mask: store(finish(a() * b()), mask)
+        return encoded_step(lambda mask: store(finish(mul_bf16(a(), b())), mask), by_lane)
+    return encoded_step(lambda mask: store(finish(a() * b()), mask), by_lane)
 
 
 def _to_float32(site: Site) -> Step:
@@ -115,9 +123,12 @@ def _to_float32(site: Site) -> Step:
     (a, b), last = _pairs(site, 1, 2)
     _only_pairs(site, last)
     store = site.destination(0)
+    values, hows = encoded_pairs(site, 1, 2, False)
+    reads: list[Read] = [*values, hows, int(site.mnemonic == "HMUL2"), SATURATE * site.has("SAT")]
+    by_lane = LaneStep(site, lane_halves.half_widen, reads, [0])
     if site.mnemonic == "HMUL2":
-        return lambda mask: store(bits32(finish(a()[:, 0] * b()[:, 0])), mask)
-    return lambda mask: store(bits32(finish(a()[:, 0] + b()[:, 0])), mask)
+        return encoded_step(lambda mask: store(bits32(finish(a()[:, 0] * b()[:, 0])), mask), by_lane)
+    return encoded_step(lambda mask: store(bits32(finish(a()[:, 0] + b()[:, 0])), mask), by_lane)
 
 
 def _from_float32(site: Site) -> Step:
@@ -159,7 +170,8 @@ def hset2(site: Site) -> Step:
         np.multiply(combine(compare()), true, out=halves)
         store(result, mask)
 
-    return step
+    values, how = _encoded_comparison(site, 1, last)
+    return encoded_step(step, LaneStep(site, lane_halves.half_truths, [*values, *how, int(true)], [0]))
 
 
 @semantics("HSETP2")
@@ -175,7 +187,22 @@ def hsetp2(site: Site) -> Step:
         low(truth[:, 0], mask)
         high(truth[:, -1], mask)
 
-    return step
+    values, how = _encoded_comparison(site, 2, last)
+    return encoded_step(step, LaneStep(site, lane_halves.half_predicates, [*values, *how], [0, 1]))
+
+
+def _encoded_comparison(site: Site, first: int, last: int) -> tuple[list[Value], list[int]]:
+    """Return the inputs of a comparison of two pairs for compiled code: words and a predicate; and numbers."""
+    values, hows = encoded_pairs(site, first, 2, site.has(_BRAIN))
+    code = next(number for number, name in enumerate(COMPARISONS) if site.has(name))
+    way = next(number for number, name in enumerate(BOOLEANS) if site.has(name))
+    return [*values, truth(site, last)], [hows, code, way, _kind(site)]
+
+
+def _kind(site: Site) -> int:
+    """Return the modifiers as `lane.halves` has them."""
+    found = BRAIN * site.has(_BRAIN) | FLUSH * site.has("FTZ")
+    return found | SATURATE * site.has("SAT") | (0 if site.has("SAT") else POSITIVE * site.has("RELU"))
 
 
 def _comparison_of_pairs(site: Site, first: int) -> tuple[Getter, int]:

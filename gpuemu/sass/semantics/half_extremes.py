@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.lane.halves import BRAIN, FLUSH, half_extremes
 from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.half_operands import bit_pair, words
+from gpuemu.sass.semantics.half_operands import bit_pair, encoded_pairs, words
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, encoded_step, truth
 
 _MAGNITUDE, _SIGN, _FIFTEEN = np.array(0x7FFF, np.int16), np.array(-0x8000, np.int16), np.array(15, np.int16)
 _NAN = np.int16(0x7FFF)
@@ -73,7 +75,11 @@ def _extremes(site: Site, count: int) -> Step:
             halves = np.where(halves == _NAN, _NAN, halves & _MAGNITUDE | (one ^ other) & _SIGN)
         store(words(np.broadcast_to(halves, (halves.shape[0], halves.shape[1])).view(np.uint16)), mask)
 
-    return step
+    if count != 2 or signs:
+        return step
+    values, hows = encoded_pairs(site, 1, 2, brain)
+    reads: list[Read] = [*values, truth(site, k), hows, int(site.has("NAN")), BRAIN * brain | FLUSH * flush]
+    return encoded_step(step, LaneStep(site, half_extremes, reads, [0]))
 
 
 def _key(bits: Any) -> Any:

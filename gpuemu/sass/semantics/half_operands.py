@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 
 from gpuemu.isa.operands import immediate32
+from gpuemu.sass.lane.halves import (
+    HIGH_FROM_HIGH,
+    HIGH_NEGATIVE,
+    IS_MAGNITUDE,
+    IS_NEGATIVE,
+    LOW_FROM_HIGH,
+    LOW_NEGATIVE,
+)
 from gpuemu.sass.machine.operands import Getter, Site
 from gpuemu.sass.numbers.ieee import narrow16, narrow_bf16, word
 from gpuemu.sass.semantics.float_operands import lanes_of
+from gpuemu.sass.semantics.lanewise import Value, constant, raw_word
 
 _SELECTION = re.compile(r"(N?)H([01])_(N?)H([01])\Z")
 _LEAST_NORMAL16 = np.float32(2.0**-14)
@@ -98,6 +107,30 @@ def pair(
         zeros = values()[:1]
         return lambda: zeros, k + 1
     return values, k + 1
+
+
+def encoded_pair(site: Site, k: int, brain: bool) -> tuple[Value, int, int]:
+    """Return the word at operand k, how `lane.halves` reads it, and the number of the next operand."""
+    if is_immediate(site, k):
+        lower, upper = _immediate_bits(site, k, brain).reshape(-1).tolist()
+        return constant(upper << 16 | lower), HIGH_FROM_HIGH, k + 2
+    operand = site.operands[k]
+    match = _SELECTION.match((".".join(operand.suffixes) or "H1_H0").upper())
+    if match is None:
+        raise site.unsupported(f"the selection of {operand.text}")
+    how = LOW_FROM_HIGH * int(match[4]) | HIGH_FROM_HIGH * int(match[2])
+    how |= LOW_NEGATIVE * bool(match[3]) | HIGH_NEGATIVE * bool(match[1])
+    return raw_word(site, k), how | IS_MAGNITUDE * operand.absolute | IS_NEGATIVE * operand.negative, k + 1
+
+
+def encoded_pairs(site: Site, k: int, count: int, brain: bool) -> tuple[list[Value], int]:
+    """Return `count` such words from operand k on, and together how they are read."""
+    values, hows = [], 0
+    for place in range(count):
+        value, how, k = encoded_pair(site, k, brain)
+        values.append(value)
+        hows |= how << 6 * place
+    return values, hows
 
 
 def bit_pair(site: Site, k: int, brain: bool, magnitudes: bool = True) -> tuple[Getter, int]:

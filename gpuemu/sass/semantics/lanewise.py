@@ -164,6 +164,24 @@ def sign(site: Site, k: int) -> Value:
     return Value(get, None if row is None else Place(row, int(operand.negated) | OF_SIGN))
 
 
+def wide_bits(site: Site, k: int, get: Getter) -> Value:
+    """Return operand k as a pair without its decorations; `get` returns it as float64."""
+    return Value(lambda: np.asarray(get()).view(np.uint64), _place(site, k, get, 0, np.uint64))
+
+
+def double(site: Site, k: int) -> Value:
+    """Return operand k as a float64."""
+    operand = site.operands[k]
+    signs = FLOAT_MAGNITUDE * operand.absolute | FLOAT_NEGATIVE * operand.negative
+    get = site.float64(k)
+    return Value(lambda: np.atleast_1d(get()), _place(site, k, get, signs, np.uint64))
+
+
+def encoded_step(step: Step, lane_step: LaneStep) -> Step:
+    """Return a step that compiled code executes as another one, which does the same."""
+    return step if lane_step.encoded is None else EncodedStep(step, lane_step.encoded)
+
+
 def always(value: bool) -> Value:
     """Return a predicate that the instruction fixes."""
     return Value(lambda: np.bool_(value), Place(LAST["P"], int(not value)))

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from gpuemu.isa.operands import immediate32
-from gpuemu.sass.lane import floats
+from gpuemu.sass.lane import doubles, floats
 from gpuemu.sass.machine.lanes import Mask, any_lane
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.numbers.ieee import BFLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes
-from gpuemu.sass.semantics.lanewise import LaneStep, single
+from gpuemu.sass.semantics.lanewise import LaneStep, encoded_step, single
 
 _LEAST_NORMAL64 = 2.0**-1022
 
@@ -175,4 +175,7 @@ def _high_word(site: Site) -> Step:
         high = (rounded >> np.uint64(32)).astype(np.uint32)
         store(np.where(np.isnan(result), np.uint32(0x7FFFFFFF), high), mask)
 
-    return step
+    if immediate is not None:
+        return step
+    function = doubles.reciprocal64 if name == "RCP64H" else doubles.reciprocal_root64
+    return encoded_step(step, LaneStep(site, function, [single(site, 1)], [0]))

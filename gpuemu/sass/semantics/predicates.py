@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuemu.sass.compiled.columns import PACK, UNIFORM_TRUTH, UNPACK
 from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.lanes import Mask, whole_warps, write
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import check, immediate, operand_count
-from gpuemu.sass.semantics.lanewise import LaneStep, Read, sign, truth
+from gpuemu.sass.semantics.lanewise import (
+    EncodedStep,
+    LaneStep,
+    Read,
+    encoded_values,
+    plain_word,
+    raw_word,
+    row_written,
+    sign,
+    truth,
+)
 
 
 @semantics("PLOP3", "UPLOP3")
@@ -69,7 +80,10 @@ def p2r(site: Site) -> Step:
         value <<= up
         store(value | get() & kept, mask)
 
-    return step
+    numbers = [selected & 0x7F, UNIFORM_TRUTH * uniform, shift]
+    reads = [plain_word(site, 2, get)]
+    encoded = encoded_values(PACK, "u", reads, numbers, "u", [row_written(site, 0)])
+    return step if encoded is None or selected & 0x80 else EncodedStep(step, encoded)
 
 
 @semantics("R2P", "UR2UP")
@@ -106,4 +120,6 @@ def r2p(site: Site) -> Step:
         for predicate, bit in chosen:
             write(predicate, (values & bit).astype(np.bool_), mask)
 
-    return step
+    numbers = [_mask(site, 2) & 0x7F, UNIFORM_TRUTH * uniform, 8 * byte]
+    encoded = encoded_values(UNPACK, "u", [raw_word(site, 1)], numbers, "", [])
+    return step if encoded is None else EncodedStep(step, encoded)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpuemu.sass.compiled.columns import NOTHING, OP
 from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import Environment
-from gpuemu.sass.machine.lanes import CTA_ROW, WARP, Mask, write
+from gpuemu.sass.machine.lanes import CTA_ROW, VOTE_ROW, VOTE_TRUTH_ROW, WARP, Mask, write
 from gpuemu.sass.machine.memory import SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
@@ -112,15 +112,8 @@ def barrier_result(site: Site) -> Step:
     if not site.has("RESULT") or site.is_predicate(0) or len(site.operands) > 2:
         raise site.unsupported("this form of B2R")
     counts, truths = site.environment.barrier_results
-    store = site.destination(0)
-    set_predicate = site.set_predicate(1) if len(site.operands) > 1 else None
-
-    def step(mask: Mask) -> None:
-        store(counts, mask)
-        if set_predicate is not None:
-            set_predicate(truths, mask)
-
-    return step
+    reads = [Value(lambda: counts, Place(VOTE_ROW)), Value(lambda: truths, Place(VOTE_TRUTH_ROW))]
+    return LaneStep(site, integers.keep_both, reads, [0, 1 if len(site.operands) > 1 else None])
 
 
 @semantics("CS2R", "CS2UR")

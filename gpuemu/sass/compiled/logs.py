@@ -1,0 +1,82 @@
+"""The record of a CTA while compiled loops execute it, in the text that Numba compiles (see `loops`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.compiled.columns import IS_MEMORY, LOG_BLOCKS, LOG_SET, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK
+
+
+def has_room(logs: Any, state: Any) -> Any:
+    """Whether another step can be recorded, if steps are recorded."""
+    if state[LOGS] == 0:
+        return True
+    return state[LOG_STEPS] < len(logs.steps) and state[LOG_BLOCKS] < len(logs.kinds) and state[LOG_SET] >= 0
+
+
+def find_set(words: Any, logs: Any, state: Any) -> None:
+    """Find the number of a set of lanes, given as bits for each warp; -1 if there is no room for another."""
+    if state[LOGS] == 0:
+        return
+    mixed = np.uint64(0)
+    for w in range(words.size):
+        mixed = (mixed ^ np.uint64(words[w])) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    slot = np.int64(mixed >> np.uint64(8)) & (logs.slots.size - 1)
+    while logs.slots[slot] >= 0:
+        number, same = logs.slots[slot], True
+        for w in range(words.size):
+            same &= logs.sets[number, w] == words[w]
+        if same:
+            state[LOG_SET] = number
+            return
+        slot = (slot + 1) & (logs.slots.size - 1)
+    state[LOG_SET] = -1
+    if state[LOG_SETS] < len(logs.sets):
+        state[LOG_SET] = state[LOG_SETS]
+        logs.slots[slot] = state[LOG_SETS]
+        for w in range(words.size):
+            logs.sets[state[LOG_SETS], w] = words[w]
+        state[LOG_SETS] += 1
+
+
+def log_step(code: Any, pc: Any, count: Any, logs: Any, state: Any) -> None:
+    """Record an instruction; one that accesses memory has filled its row already, unless no lane takes part."""
+    logs.steps[state[LOG_STEPS], 0] = pc
+    logs.steps[state[LOG_STEPS], 1] = state[LOG_SET]
+    state[LOG_STEPS] += 1
+    if code[pc, IS_MEMORY]:
+        if count == 0:
+            logs.kinds[state[LOG_BLOCKS]] = NO_BLOCK
+        state[LOG_BLOCKS] += 1
+
+
+def log_places(taking: Any, places: Any, first: Any, target: Any) -> None:
+    """Write the addresses of an access, which belong to lanes from `first` on."""
+    for i in range(target.size):
+        target[i] = 0
+    for i in range(taking.size):
+        target[first + i] = np.int64(places[i]) if taking[i] else np.int64(0)
+
+
+def log_access(kind: Any, taking: Any, places: Any, first: Any, logs: Any, state: Any) -> None:
+    """Write the memory, the lanes and the addresses of an access in its row."""
+    if state[LOGS] == 0:
+        return
+    row = state[LOG_BLOCKS]
+    logs.kinds[row] = kind
+    log_places(taking, places, first, logs.places[row])
+    lanes = logs.lanes[row]
+    for i in range(lanes.size):
+        lanes[i] = 0
+    for i in range(taking.size):
+        lanes[first + i] = taking[i] != 0
+    logs.sources[row, 0] = -1
+
+
+def log_source(taking: Any, places: Any, first: Any, logs: Any, state: Any) -> None:
+    """Write the addresses that a copy reads."""
+    if state[LOGS]:
+        log_places(taking, places, first, logs.sources[state[LOG_BLOCKS]])

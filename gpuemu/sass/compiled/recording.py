@@ -1,0 +1,91 @@
+"""The logs of compiled loops on their way to a CTA's record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuemu.sass.compiled.columns import LOG_BLOCKS, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK
+from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.patterns import Patterns, Place
+from gpuemu.sass.machine.recorder import Recorder
+
+_STEPS, _SETS = 1 << 15, 1 << 10
+_BLOCK_BYTES = 1 << 22
+"""Bytes of addresses that the loops log until they come back."""
+_MOST_KNOWN = 1 << 14
+
+
+class Recording:
+    """The logs of the loops, as their arguments (`arrays`), for CTAs with these lanes."""
+
+    def __init__(self, lanes: Lanes, patterns: Patterns, copies: bool):
+        self._lanes, self._patterns = lanes, patterns
+        count = lanes.count
+        blocks = max(16, _BLOCK_BYTES // (8 * count))
+        self.arrays: dict[str, Any] = {
+            "log_steps": np.zeros((_STEPS, 2), np.int32),
+            "log_kinds": np.zeros(blocks, np.int64),
+            "log_places": np.zeros((blocks, count), np.int64),
+            "log_sources": np.zeros((blocks, count if copies else 1), np.int64),
+            "log_lanes": np.zeros((blocks, count), np.uint8),
+            "log_sets": np.zeros((_SETS, lanes.warps), np.uint32),
+            "log_slots": np.full(4 * _SETS, -1, np.int64),
+        }
+        self._recorder: Recorder | None = None
+        self._known: dict[tuple[int, bytes, bytes, bytes], int] = {}
+        self._sets: list[int] = []
+
+    def begin(self, recorder: Recorder, state: Any) -> None:
+        """Log for this recorder from now on."""
+        if recorder is not self._recorder:
+            self._recorder = recorder
+            self._known.clear()
+            self._forget_sets(state)
+        state[LOGS], state[LOG_STEPS], state[LOG_BLOCKS] = 1, 0, 0
+
+    def _forget_sets(self, state: Any) -> None:
+        self._sets.clear()
+        self.arrays["log_slots"][:] = -1
+        state[LOG_SETS] = 0
+
+    def flush(self, state: Any) -> None:
+        """Give the recorder what has been logged."""
+        recorder = self._recorder
+        assert recorder is not None
+        for words in self.arrays["log_sets"][len(self._sets) : state[LOG_SETS]]:
+            lanes = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").view(np.bool_)
+            self._sets.append(recorder.set_of(None if lanes.all() else lanes))
+        steps = self.arrays["log_steps"][: state[LOG_STEPS]]
+        if len(steps):
+            sets = np.array(self._sets, np.int32)[steps[:, 1]]
+            recorder.add_steps(steps[:, 0].tobytes(), sets.tobytes())
+        recorder.add_blocks([self._block(row, recorder) for row in range(state[LOG_BLOCKS])])
+        state[LOG_STEPS] = state[LOG_BLOCKS] = 0
+        if state[LOG_SETS] == _SETS:
+            self._forget_sets(state)
+
+    def _block(self, row: int, recorder: Recorder) -> int:
+        """Return the recorder's number of an access."""
+        kind = int(self.arrays["log_kinds"][row])
+        if kind == NO_BLOCK:
+            return recorder.block(None)
+        lanes, places = self.arrays["log_lanes"][row], self.arrays["log_places"][row]
+        sources = self.arrays["log_sources"][row]
+        copies = sources[0] != -1
+        name = kind, lanes.tobytes(), places.tobytes(), sources.tobytes() if copies else b""
+        number = self._known.get(name)
+        if number is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            mask = lanes.view(np.bool_)
+            source = self._place(sources, mask, name[1]) if copies else None
+            number = self._known[name] = recorder.block(self._place(places, mask, name[1]), kind, source)
+        return number
+
+    def _place(self, addresses: Any, mask: Any, name: bytes) -> Place:
+        if mask.all():
+            return self._patterns.place(addresses.view(np.uint64), None, b"")
+        lanes = self._patterns.lanes(mask, name)
+        return self._patterns.place(addresses.view(np.uint64)[lanes], lanes, name)
