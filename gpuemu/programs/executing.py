@@ -107,6 +107,15 @@ def execute(
     return execute_launch(config, Listeners(heard.printed.append, heard.progress, heard.watch), _PLAN)
 
 
+def without_profiler(arch: Architecture) -> Architecture:
+    """The chip as it runs a program: nothing uses L2 between two launches, so a launch finds what is still there.
+
+    Between the passes of a profiler, other work evicts most of it. `l2_kept_kibibytes` is for that.
+    """
+    name = f"chips.{arch.chip}.l2_kept_kibibytes"
+    return arch.with_overrides({name: None}) if name in arch.flat() else arch
+
+
 def time(trace: Trace, arch: Architecture) -> Timing:
     """Simulate the launch of a trace on the chip, and return its duration. Raises GpuemuError."""
     texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])

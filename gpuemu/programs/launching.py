@@ -65,6 +65,7 @@ class Launches:
 
     def __init__(self, settings: Settings, journal: Journal, memory: ProgramMemory):
         self._settings = settings
+        self._timed_arch = executing.without_profiler(settings.arch)
         self._memory = memory
         self._journal = journal
         self._kinds: dict[Hashable, Kind] = {}
@@ -219,7 +220,7 @@ class Launches:
             launch.record.timing = kind.about(instructions)
 
     def _time(self, launch: Pending, trace: Trace, instructions: int | None) -> None:
-        timing = executing.time(trace, self._settings.arch)
+        timing = executing.time(trace, self._timed_arch)
         launch.record.timing, launch.record.timed = timing, True
         launch.kind.keep(timing, instructions)
 

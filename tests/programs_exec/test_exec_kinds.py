@@ -93,3 +93,18 @@ def test_long_ctas_are_recorded_less_often(cubin: bytes, monkeypatch: pytest.Mon
     short, long = ({warp.cta for warp in trace.sample.others.warps} for trace in traces)
     assert len(short) == 6
     assert len(long) == 2
+
+
+def test_a_launch_finds_in_l2_what_the_program_used_before(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces: list[Any] = []
+    before = executing.time
+    monkeypatch.setattr(executing, "time", lambda trace, arch: (traces.append(trace), before(trace, arch))[1])
+    program, count = Program(cubin), 3 << 20
+    data, out = program.allocate(np.zeros(count, "f4")), program.allocate(np.zeros(count, "f4"))
+    program.launch("scale", count // 256, 256, "QQi", data, out, count)
+    (one,) = program.launches
+    arch = program.maker.settings.arch
+    assert arch.chips[arch.chip].l2_kept_kibibytes is not None
+    profiled = before(traces[0], arch).elapsed_cycles
+    assert one.elapsed_cycles is not None
+    assert one.elapsed_cycles < 0.97 * profiled, "24 MiB stay in L2 unless a profiler evicts them"
