@@ -60,8 +60,10 @@ OUTSIDE = {
 """Libraries, and the rooms that may import them."""
 
 
-ONE_MEANING = ("LANES", "Plan", "Access", "Op", "Unit", "Memory", "Barrier")
+ONE_MEANING = ("LANES", "Plan", "Access", "Op", "Unit", "Memory", "Barrier", "Row", "Launch")
 """Words that stand for one thing in the whole package."""
+SECOND_MEANING = {("Launch", "gpuemu.triton.launch")}
+"""A word of the public interface that another room has, too: gpuemu.triton.Launch. The list may only shrink."""
 
 
 def file_of(module: str) -> Path:
@@ -227,7 +229,9 @@ def defined(module: str) -> set[str]:
 
 @pytest.mark.parametrize("word", ONE_MEANING)
 def test_a_word_has_one_meaning(word: str) -> None:
-    assert len([module for module in MODULES if word in defined(module)]) <= 1
+    found = {(word, module) for module in MODULES if word in defined(module)}
+    assert len(found - SECOND_MEANING) <= 1
+    assert {one for one in SECOND_MEANING if one[0] == word} <= found
 
 
 @pytest.mark.parametrize("module", below("gpuemu.engine"))

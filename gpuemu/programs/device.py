@@ -110,7 +110,7 @@ class EmulatedDevice:
 
     # -- launches ----------------------------------------------------------------------------------------------
 
-    def launch(self, launch: protocol.Launch) -> None:
+    def launch(self, launch: protocol.LaunchRequest) -> None:
         module, kernel = self._modules.kernel(launch.function)
         arguments = tuple(launch.arguments[p.offset : p.offset + p.size] for p in kernel.parameters)
         block = launch.block

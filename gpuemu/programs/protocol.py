@@ -135,7 +135,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchRequest:
     """A launch of the program. `arguments`: the bytes of all parameters in the layout of Function.parameters.
 
     The library has checked the configuration against the limits of chip and kernel. `cluster` is zeros if the launch
@@ -211,7 +211,7 @@ class Device(Protocol):
         `is_managed`: the host reads and writes it without a call, as it does managed memory.
         """
 
-    def launch(self, launch: Launch) -> None: ...
+    def launch(self, launch: LaunchRequest) -> None: ...
 
     def synchronize(self, stream: int) -> None:
         """Finish all work of the stream, or of ALL_STREAMS. Its results are then in the heap."""

@@ -29,7 +29,7 @@ from gpuemu.programs.protocol import (
     DeviceError,
     DeviceMaker,
     Direction,
-    Launch,
+    LaunchRequest,
     MemoryKind,
     Request,
 )
@@ -136,7 +136,7 @@ class Connection:
     def _launch(self, given: Reader, answer: Writer) -> None:
         function, grid, block, cluster = given.u32(), given.dim(), given.dim(), given.dim()
         shared, cooperative, stream = given.u32(), bool(given.u32()), given.u64()
-        self.device.launch(Launch(function, grid, block, cluster, shared, cooperative, stream, given.data()))
+        self.device.launch(LaunchRequest(function, grid, block, cluster, shared, cooperative, stream, given.data()))
 
     def _synchronize(self, given: Reader, answer: Writer) -> None:
         self.device.synchronize(given.u64())

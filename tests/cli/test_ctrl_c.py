@@ -78,7 +78,7 @@ def wait_for(condition: Callable[[], object], seconds: float) -> bool:
     while not condition():
         if time.monotonic() > limit:
             return False
-        time.sleep(0.01)
+        time.sleep(0.05)  # each look goes through all processes of the machine
     return True
 
 

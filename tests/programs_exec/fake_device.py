@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from gpuemu.programs.protocol import BASE, NOT_FOUND, Chip, Copy, DeviceError, Function, Launch, MemoryKind
+from gpuemu.programs.protocol import BASE, NOT_FOUND, Chip, Copy, DeviceError, Function, LaunchRequest, MemoryKind
 
 ATTRIBUTES = {
     1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535, 8: 49152, 9: 65536, 10: 32, 11: 2**31 - 1,
@@ -103,7 +103,7 @@ class FakeDevice:
             self.places[self.variables[name][0]] = 4096 * len(self.variables), 64
         return self.variables[name]
 
-    def launch(self, launch: Launch) -> None:
+    def launch(self, launch: LaunchRequest) -> None:
         name = self.names[launch.function - 1]
         self.asked.append(("launch", name, launch.grid, launch.block, launch.stream))
         parameters, work = self.kernels_of_tests[name]

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 import gpuemu
 from gpuemu.programs.device import EmulatedDevice, Maker
 from gpuemu.programs.journal import Journal, LaunchRecord
-from gpuemu.programs.protocol import BASE, DEVICE_BYTES, PAGE_BYTES, Copy, Direction, Function, Launch, MemoryKind
+from gpuemu.programs.protocol import (
+    BASE,
+    DEVICE_BYTES,
+    PAGE_BYTES,
+    Copy,
+    Direction,
+    Function,
+    LaunchRequest,
+    MemoryKind,
+)
 from gpuemu.programs.settings import Settings
 from gpuemu.sass.tools.toolchain import compile_cuda
 
@@ -82,7 +91,7 @@ class Program:
     ) -> None:
         """`form`: the parameters as `struct` has them."""
         self.device.launch(
-            Launch(
+            LaunchRequest(
                 self.function(name).number, (grid, 1, 1), (block, 1, 1), (0, 0, 0), shared, False, stream,
                 struct.pack(f"@{form}", *values),
             )

@@ -16,8 +16,7 @@ import gpuemu
 from gpuemu.cli.main import cli
 from gpuemu.studies.check.findings import Finding, Point, Severity
 from gpuemu.studies.check.report import Report
-from gpuemu.studies.rank.ranking import Ranking, RefusedRow
-from gpuemu.studies.rank.ranking import Row as rank_row
+from gpuemu.studies.rank.ranking import RankedRow, Ranking, RefusedRow
 from gpuemu.views.source import COLUMNS, stall_columns
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -104,7 +103,7 @@ def test_what_check_finds_and_how_configurations_rank_are_shown_as_tables():
     assert any("k.cu:7" in text for text in texts)
     assert "<p>a note</p>" in found._repr_html_()
     assert "nothing found by racecheck" in replace(found, findings=())._repr_html_()
-    row = rank_row(1, "TILE=16", {"TILE": 16}, "L4", 1, {"nanoseconds": 2500.0, "limited_by": "DRAM"}, "fewer waves")
+    row = RankedRow(1, "TILE=16", {"TILE": 16}, "L4", 1, {"nanoseconds": 2500.0, "limited_by": "DRAM"}, "fewer waves")
     order = Ranking(("L4",), (row,), (RefusedRow(2, "TILE=64", {"TILE": 64}, "L4", "too much shared memory"),))
     texts = Cells(order._repr_html_()).texts
     assert texts[texts.index("1") :][:3] == ["1", "TILE=16", "2.50"]

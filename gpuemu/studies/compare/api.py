@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.studies.compare.figures import LABELS, SOURCE_COLUMNS, emulated, emulated_rows, scale
-from gpuemu.studies.compare.profile import Launch, Profile
+from gpuemu.studies.compare.profile import Profile, ProfiledLaunch
 from gpuemu.views.baseline import Allowed
 from gpuemu.views.notes import guesses, of_caches
 from gpuemu.views.result import Result
@@ -87,7 +87,7 @@ class Comparison:
     arch: str
     file: str
     page: str
-    launch: Launch
+    launch: ProfiledLaunch
     differences: tuple[Difference, ...]
     alone: tuple[str, ...]
     notes: tuple[str, ...]
@@ -111,7 +111,7 @@ def compare(result: Result, profile: Profile, wanted: str | None = None) -> Comp
     )
 
 
-def _by_name(result: Result, profile: Profile, launch: Launch) -> tuple[list[Difference], list[str]]:
+def _by_name(result: Result, profile: Profile, launch: ProfiledLaunch) -> tuple[list[Difference], list[str]]:
     ours = emulated(result)
     found, alone = [], []
     for name, (text, unit, line) in launch.figures.items():
@@ -125,7 +125,7 @@ def _by_name(result: Result, profile: Profile, launch: Launch) -> tuple[list[Dif
     return found, alone
 
 
-def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[list[Difference], list[str]]:
+def _by_instruction(result: Result, profile: Profile, launch: ProfiledLaunch) -> tuple[list[Difference], list[str]]:
     rows, factor = emulated_rows(result), scale(result.grid)
     code = result.program.code
     if len(launch.code) < len(rows):
@@ -149,7 +149,7 @@ def _by_instruction(result: Result, profile: Profile, launch: Launch) -> tuple[l
     return found, [column for column in columns if column not in known]
 
 
-def _notes(result: Result, profile: Profile, launch: Launch, alike: int) -> list[str]:
+def _notes(result: Result, profile: Profile, launch: ProfiledLaunch, alike: int) -> list[str]:
     grid, notes = result.grid, guesses(result.trace.guessed)
     notes += of_caches(result.arch, result.footprint)
     if alike > 1:

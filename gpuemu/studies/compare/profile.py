@@ -48,7 +48,7 @@ class Instruction:
 
 
 @dataclass
-class Launch:
+class ProfiledLaunch:
     """A profiled launch. `figures` are texts with units by the profiler's names; `code` has the rows of the source
     page.
 
@@ -77,7 +77,7 @@ class Profile:
 
     file: str
     page: str
-    launches: tuple[Launch, ...]
+    launches: tuple[ProfiledLaunch, ...]
 
     def number(self, text: str, unit: str, line: int, name: str) -> Measured | None:
         """A figure as a number, None if nothing was measured. Raises GpuemuError for another text."""
@@ -96,7 +96,7 @@ class Profile:
 
     def launch_like(
         self, kernel: str | None, grid: Sequence[int] | None, block: Sequence[int] | None, wanted: str | None
-    ) -> Launch | None:
+    ) -> ProfiledLaunch | None:
         """The launch that a command without extents means: the one that `launch` finds for the given options.
 
         None if the file has several kernels and none is named, or if there is no such launch.
@@ -110,7 +110,9 @@ class Profile:
             return None
         return next((one for one in named if _is(one.grid, grid) and _is(one.block, block)), None)
 
-    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], wanted: str | None) -> tuple[Launch, int]:
+    def launch(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], wanted: str | None
+    ) -> tuple[ProfiledLaunch, int]:
         """The launch to compare with, and the number of equal launches: the first with the kernel's name and extents.
 
         `wanted` is a launch's ID. If there is no such launch, raises GpuemuError with a list of the file's launches.
@@ -199,13 +201,13 @@ def _whole(path: str, line: int, row: list[str], head: Sequence[str], head_line:
         raise GpuemuError.one(path, line, "", f"{len(row)} columns", right)
 
 
-def _launch(path: str, line: int, cells: Mapping[str, str]) -> Launch:
+def _launch(path: str, line: int, cells: Mapping[str, str]) -> ProfiledLaunch:
     grid, block = (_read_extent(path, line, name, cells.get(name, "")) for name in ("Grid Size", "Block Size"))
     device = cells.get("device__attribute_display_name", "")
-    return Launch(cells.get("ID", ""), cells["Kernel Name"], line, grid, block, cells.get("CC", ""), device)
+    return ProfiledLaunch(cells.get("ID", ""), cells["Kernel Name"], line, grid, block, cells.get("CC", ""), device)
 
 
-def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
+def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[ProfiledLaunch, ...]:
     if not rows or rows[0][1][0].strip():
         right = "Keep the row of units that ncu prints below the header"
         raise GpuemuError.one(path, line + 1, "", "no row of units", right)
@@ -221,12 +223,14 @@ def _raw(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[s
     return _some(path, line, launches)
 
 
-def _details(path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
+def _details(
+    path: str, line: int, head: list[str], rows: Sequence[tuple[int, list[str]]]
+) -> tuple[ProfiledLaunch, ...]:
     for name in (*_DETAILS, "ID"):
         if name not in head:
             right = "Print the details page without --print-summary"
             raise GpuemuError.one(path, line, name, "no such column", right)
-    launches: dict[str, Launch] = {}
+    launches: dict[str, ProfiledLaunch] = {}
     rules = head.index("Rule Name") if "Rule Name" in head else len(head)
     for at, row in rows:
         if len(row) == rules + 1 and not row[-1]:  # A metric's row ends where the columns of a rule begin.
@@ -239,12 +243,12 @@ def _details(path: str, line: int, head: list[str], rows: Sequence[tuple[int, li
     return _some(path, line, [*launches.values()])
 
 
-def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, ...]:
-    launches: list[Launch] = []
+def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[ProfiledLaunch, ...]:
+    launches: list[ProfiledLaunch] = []
     head, head_line = list[str](), 0
     for line, row in rows:
         if row[0] == "Kernel Name" and len(row) >= 2 and not _is_listing(row):
-            launches.append(Launch(str(len(launches)), row[1], line))
+            launches.append(ProfiledLaunch(str(len(launches)), row[1], line))
             head = []
         elif _is_listing(row):
             if "Address" not in row:
@@ -259,7 +263,7 @@ def _source(path: str, rows: Sequence[tuple[int, list[str]]]) -> tuple[Launch, .
     return _some(path, rows[0][0], launches)
 
 
-def _some(path: str, line: int, launches: list[Launch]) -> tuple[Launch, ...]:
+def _some(path: str, line: int, launches: list[ProfiledLaunch]) -> tuple[ProfiledLaunch, ...]:
     if not launches:
         raise GpuemuError.one(path, line, "", "there is no launch below the header", RIGHT)
     return tuple(launches)

@@ -82,7 +82,7 @@ def parse_layout(text: str, tile: Tile, threads: int) -> Layout:
 
 
 @dataclass(frozen=True)
-class Row:
+class VectorPlace:
     """A thread's part of the tile: its first element, and the element's byte address without and with the layout."""
 
     thread: int
@@ -93,7 +93,7 @@ class Row:
     bank: int
 
 
-def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> list[Row]:
+def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> list[VectorPlace]:
     """A row for each thread, which has `vector` neighboring elements. Raises GpuemuError."""
     if vector < 1 or tile.columns % vector:
         right = f"expected a number that divides {tile.columns}"
@@ -106,12 +106,12 @@ def rows(layout: Layout, tile: Tile, vector: int, geometry: BankGeometry) -> lis
         address = int(places[first]) * tile.element_bytes
         bank = address // geometry.bank_width_bytes % geometry.banks
         found.append(
-            Row(t, first // tile.columns, first % tile.columns, t * vector * tile.element_bytes, address, bank)
+            VectorPlace(t, first // tile.columns, first % tile.columns, t * vector * tile.element_bytes, address, bank)
         )
     return found
 
 
-def table(found: list[Row], binary: bool) -> list[str]:
+def table(found: list[VectorPlace], binary: bool) -> list[str]:
     """The rows as text, with addresses in binary as well if `binary`."""
     bits = max(row.address.bit_length() for row in found) or 1
     heads = [*map(number, ("Thread", "Row", "Column", "Address", "Goes to", "Bank"))]

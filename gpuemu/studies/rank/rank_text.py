@@ -20,7 +20,7 @@ from typing import Any
 
 from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
 from gpuemu.sass.machine.arguments import NO_ARGUMENTS
-from gpuemu.studies.rank.ranking import Ranking, RefusedRow, Row
+from gpuemu.studies.rank.ranking import RankedRow, Ranking, RefusedRow
 from gpuemu.studies.rank.reasons import EQUAL
 
 MOST_ROWS = 20
@@ -100,14 +100,14 @@ def _reasons(refused: Iterable[RefusedRow], top: int | None) -> Iterator[str]:
         yield f"  {left} more for {len(others)} other reason{'s' * (len(others) != 1)}: --top all"
 
 
-def _same(rows: Sequence[Row]) -> dict[str, Any]:
+def _same(rows: Sequence[RankedRow]) -> dict[str, Any]:
     if len(rows) < 2:
         return {}
     first = rows[0].values
     return {k: v for k, v in first.items() if all(row.values.get(k) == v for row in rows)}
 
 
-def _table(rows: Sequence[Row], varied: Sequence[str], best: float, narrow: bool) -> Table:
+def _table(rows: Sequence[RankedRow], varied: Sequence[str], best: float, narrow: bool) -> Table:
     """The table of a chip. `narrow`: the least important columns leave if room is short."""
     heads: list[Column] = [
         number(""), *map(number, varied), number("Duration"), number("Slower by"), words("Limited by"),

@@ -17,7 +17,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Row:
+class RankedRow:
     """A configuration on a chip: its rank from 1 on, and its figures. `why`: its advantage over the next row."""
 
     number: int
@@ -61,10 +61,10 @@ class Ranking:
     """`rows` by chip, from the fastest on; `refused` in the given order."""
 
     chips: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[RankedRow, ...]
     refused: tuple[RefusedRow, ...]
 
-    def on(self, chip: str | None = None) -> list[Row]:
+    def on(self, chip: str | None = None) -> list[RankedRow]:
         """The rows of a chip, by default the first. Raises GpuemuError for an unknown chip."""
         wanted = self.chips[0] if chip is None else chip
         if wanted not in self.chips:
@@ -72,7 +72,7 @@ class Ranking:
         return [row for row in self.rows if row.chip == wanted]
 
     @property
-    def best(self) -> Row:
+    def best(self) -> RankedRow:
         """The fastest on the first chip. Raises GpuemuError if none runs there."""
         rows = self.on()
         if not rows:
@@ -135,7 +135,7 @@ def ordered(
     If one resource alone takes longer than the row with rank `top`, the configuration is refused even if it was timed.
     Which ones are timed depends on the order in which workers finish.
     """
-    rows: list[Row] = []
+    rows: list[RankedRow] = []
     refused: list[RefusedRow] = []
     for at, chip in enumerate(chips):
         good: list[tuple[float, int]] = []
@@ -157,5 +157,5 @@ def ordered(
             behind = outcomes[good[place + 1][1], at] if place + 1 < len(good) else None
             label, values = labels[at][configuration]
             why = "" if behind is None else reason(figures, behind)
-            rows.append(Row(configuration, label, values, chip, place + 1, figures, why))
+            rows.append(RankedRow(configuration, label, values, chip, place + 1, figures, why))
     return Ranking(tuple(chips), tuple(rows), tuple(refused))

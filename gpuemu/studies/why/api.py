@@ -24,7 +24,7 @@ from gpuemu.chip.launch import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
-from gpuemu.studies.why.findings import Finding, Row, findings, fixes
+from gpuemu.studies.why.findings import Finding, RunWithout, findings, fixes
 from gpuemu.studies.why.hardware import resource_causes, stall_causes
 from gpuemu.studies.why.pipelines import Waits, waits_of
 from gpuemu.studies.why.runs import Progress, Runner, Timing
@@ -70,7 +70,7 @@ class Answer:
     arch: str
     overrides: dict[str, Any]
     cycles: int
-    rows: tuple[Row, ...]
+    rows: tuple[RunWithout, ...]
     pairs: tuple[Pair, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Answer:
         return (*([f"{self.cycles:,} SM cycles{self.share}"] if self.share else []), *self.notes)
 
     @property
-    def gaining(self) -> list[Row]:
+    def gaining(self) -> list[RunWithout]:
         """The rows that save enough to be worth looking at."""
         return [row for row in self.rows if row.gained and row.gained >= LEAST_SHARE * self.cycles]
 
@@ -197,7 +197,7 @@ def why(
                 left_out.append((cause.name, timed.error))
                 continue
             gained = base.cycles - timed.cycles
-            rows.append(Row(cause, timed.cycles, gained, repeats(given, [cause])))
+            rows.append(RunWithout(cause, timed.cycles, gained, repeats(given, [cause])))
         rows.sort(key=lambda row: -row.gained)
         large = [row for row in rows if row.gained > 0][:pairs]
         both = [(a, b) for a, b in combinations(large, 2) if not a.cause.edit.meets(b.cause.edit)]
@@ -254,10 +254,10 @@ def _only(base: Result, wanted: tuple[str, ...], causes: list[Cause], given: lis
     if len(chosen) > 1:
         simulated, advice = ("; ".join(filter(None, (getattr(c, n) for c in chosen))) for n in ("simulated", "advice"))
         first = Cause(" + ".join(wanted), "", simulated, advice, edit, title=" + ".join(c.title for c in chosen))
-    return _answer(base, [Row(first, cycles, base.cycles - cycles, repeats(given, chosen))], [], [])
+    return _answer(base, [RunWithout(first, cycles, base.cycles - cycles, repeats(given, chosen))], [], [])
 
 
-def _answer(base: Result, rows: list[Row], pairs: list[Pair], left_out: list[tuple[str, str]]) -> Answer:
+def _answer(base: Result, rows: list[RunWithout], pairs: list[Pair], left_out: list[tuple[str, str]]) -> Answer:
     changed = overrides(base.arch)
     return Answer(
         base.trace.name,

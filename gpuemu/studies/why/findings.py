@@ -15,7 +15,7 @@ _FAMILIES = {"conflicts": "conflicts", "tile": "conflicts", "tiles": "conflicts"
 
 
 @dataclass(frozen=True)
-class Row:
+class RunWithout:
     """A cause and the run without it, slower where `gained` is below 0; `repeat`: the command that repeats it."""
 
     cause: Cause
@@ -28,7 +28,7 @@ class Row:
 class Finding:
     """The rows that are about one thing: the one that saves most, and the others in their order."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RunWithout, ...]
 
     @property
     def gained(self) -> int:
@@ -36,7 +36,7 @@ class Finding:
         return self.rows[0].gained
 
     @property
-    def fixes(self) -> list[Row]:
+    def fixes(self) -> list[RunWithout]:
         """The tiles whose layouts are printed."""
         return [row for row in self.rows if row.cause.code and row.gained > 0]
 
@@ -81,9 +81,9 @@ class Fix:
     code: str
 
 
-def findings(rows: Sequence[Row]) -> list[Finding]:
+def findings(rows: Sequence[RunWithout]) -> list[Finding]:
     """The rows by what they are about, the largest savings first."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[RunWithout]] = {}
     for row in rows:
         name = row.cause.name
         found.setdefault(_FAMILIES.get(name.partition("@")[0], name), []).append(row)
@@ -92,7 +92,7 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
 
 def fixes(shown: Sequence[Finding]) -> list[Fix]:
     """The layouts as code, tiles with the same one together."""
-    written: dict[str, list[Row]] = {}
+    written: dict[str, list[RunWithout]] = {}
     for row in (row for finding in shown for row in finding.fixes):
         written.setdefault(row.cause.code, []).append(row)
     found = []

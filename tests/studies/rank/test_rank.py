@@ -17,7 +17,7 @@ from gpuemu.cli.main import cli
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.rank import estimate
 from gpuemu.studies.rank.rank_text import lines
-from gpuemu.studies.rank.ranking import Ranking, Row
+from gpuemu.studies.rank.ranking import RankedRow, Ranking
 from gpuemu.studies.rank.reasons import reason
 
 TRANSPOSE = """
@@ -243,7 +243,9 @@ def test_the_table_fits_and_says_what_is_a_tie(columns: int) -> None:
         "shared_bytes": 4224, "notes": [],
     }  # fmt: skip
     rows = tuple(
-        Row(n, f"PAD={n} ROWS=8", {"PAD": n, "ROWS": 8}, chip, n + 1, row | {"nanoseconds": 2700.0 + 100 * n}, why)
+        RankedRow(
+            n, f"PAD={n} ROWS=8", {"PAD": n, "ROWS": 8}, chip, n + 1, row | {"nanoseconds": 2700.0 + 100 * n}, why
+        )
         for chip in ("RTX 4090", "H100")
         for n, why in enumerate(("33% fewer warp instructions", "tie", ""))
     )

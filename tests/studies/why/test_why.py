@@ -22,7 +22,7 @@ from gpuemu.cli.main import cli
 from gpuemu.cli.why import command_words
 from gpuemu.studies.layout.layouts import Padding
 from gpuemu.studies.why import api
-from gpuemu.studies.why.api import MOST_PLACES, Answer, Row, causes_of, limit_of_launch, share_of_launch
+from gpuemu.studies.why.api import MOST_PLACES, Answer, RunWithout, causes_of, limit_of_launch, share_of_launch
 from gpuemu.studies.why.causes import Cause
 from gpuemu.studies.why.edits import NOTHING
 from gpuemu.studies.why.text import WIDTH, as_csv, as_data, findings, lines
@@ -233,9 +233,10 @@ def test_one_finding_is_one_row_and_what_was_simulated_is_apart_from_the_advice(
 
 def test_many_places_of_one_file_are_cut_short() -> None:
     cause = Cause("conflicts", "", "9 fewer wavefronts", "pad", NOTHING, title="Bank conflicts")
-    rows = [Row(cause, 90, 10, "")]
+    rows = [RunWithout(cause, 90, 10, "")]
     rows += [
-        Row(replace(cause, name=f"conflicts@k.cu:{n}", title=f"Bank conflicts, k.cu:{n}"), 98, 2, "") for n in range(5)
+        RunWithout(replace(cause, name=f"conflicts@k.cu:{n}", title=f"Bank conflicts, k.cu:{n}"), 98, 2, "")
+        for n in range(5)
     ]
     (found,) = findings(rows)
     assert found.title == "Bank conflicts, k.cu:0, 1, 2 and 2 more"
