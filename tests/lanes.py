@@ -135,9 +135,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _processor_s() -> float:
-    """What this process and those that it has waited for have taken."""
-    taken = os.times()
-    return taken.user + taken.system + taken.children_user + taken.children_system
+    """What this process and those that it has waited for have taken, and commands that `forked` has run."""
+    taken, forked = os.times(), sys.modules.get("forked")
+    commands = 0.0 if forked is None else forked.processor_s()
+    return taken.user + taken.system + taken.children_user + taken.children_system + commands
 
 
 @pytest.hookimpl(wrapper=True)

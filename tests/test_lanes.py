@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
+import forked
 import lanes
 import pytest
 
@@ -68,6 +70,15 @@ def test_the_end_of_a_run_lists_long_tests_without_the_mark(
         ran = outcome.runpytest_inprocess("-p", "lanes")
     ran.stdout.fnmatch_lines(["*processor time without the mark slow*", "*0.? s  test_a.py::test_becomes_slow"])
     ran.stdout.no_fnmatch_line("*s  test_a.py::test_slow*")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the times of other processes are read from /proc")
+def test_the_time_of_a_test_has_that_of_the_commands_that_it_forks() -> None:
+    forked.gpuemu("--version")
+    before, alone = lanes._processor_s(), time.process_time()
+    assert forked.gpuemu("run", "v5_swizzle", "--arch", "sm_89").status == 0
+    taken = lanes._processor_s() - before
+    assert taken > time.process_time() - alone + 0.02
 
 
 @pytest.mark.slow

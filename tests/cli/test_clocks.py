@@ -12,6 +12,8 @@ import pytest
 
 import gpuemu
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """\
 #include <cstdio>
