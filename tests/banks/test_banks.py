@@ -312,6 +312,7 @@ def test_the_bulk_count_equals_a_plain_reference(geometry, operation, accesses):
     assert list(zip(*(column.tolist() for column in counts), strict=True)) == expected
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some_geometry, operations, places, masks)
 def test_wavefronts_are_never_fewer_than_the_ideal_nor_more_than_the_data_stage_cycles(
@@ -322,6 +323,7 @@ def test_wavefronts_are_never_fewer_than_the_ideal_nor_more_than_the_data_stage_
     assert ideal <= total <= cycles
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some_geometry, operations, places, masks, st.integers(0, 31))
 def test_one_more_active_lane_never_makes_an_access_cheaper(geometry, operation, lanes, mask, lane):
@@ -361,6 +363,7 @@ def test_moving_an_access_by_whole_rows_of_all_banks_changes_nothing(geometry, o
     assert one(*operation, addresses, mask, geometry) == one(*operation, addresses + rows * step, mask, geometry)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(operations, places, masks)
 def test_doubling_addresses_accesses_and_bank_width_together_changes_nothing(operation, lanes, mask):
@@ -373,6 +376,7 @@ def test_doubling_addresses_accesses_and_bank_width_together_changes_nothing(ope
     assert one(kind, width, addresses, mask, small) == one(kind, doubled, 2 * addresses, mask, large)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(some_geometry, operations, places, masks)
 def test_the_phases_serve_every_requested_word_once_in_as_many_wavefronts_as_counted(geometry, operation, lanes, mask):

@@ -315,6 +315,7 @@ def grow(children):
     )
 
 
+@pytest.mark.slow
 @given(st.recursive(leaves(), grow, max_leaves=12))
 def test_random_expressions_give_what_pythons_integers_give_or_are_refused(expression):
     text, reference = expression

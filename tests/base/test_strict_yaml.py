@@ -288,6 +288,7 @@ def without_libyaml(monkeypatch):
     return module
 
 
+@pytest.mark.slow
 def test_without_libyaml_the_same_is_read_and_refused(monkeypatch):
     module = without_libyaml(monkeypatch)
     document = module.parse(TEXT, "t.yaml")
@@ -310,6 +311,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(trees)
 def test_what_pyyaml_writes_in_quotes_is_read_back_unchanged(value):
     text = yaml.safe_dump(value, default_style='"', allow_unicode=True)

@@ -101,6 +101,7 @@ _WORDS = st.text("ab ,.\"'|<>\n", max_size=40)
 _ROWS = st.lists(st.tuples(_WORDS, st.integers(), st.floats(allow_nan=False, allow_infinity=False), _WORDS), max_size=5)
 
 
+@pytest.mark.slow
 @given(_ROWS)
 def test_csv_and_json_give_back_the_same_cells(rows: list[tuple[Cell, ...]]) -> None:
     table = Table([words("a"), number("b"), number("c", ".1%"), words("d")], rows)

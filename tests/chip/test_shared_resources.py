@@ -28,6 +28,7 @@ def launch(kernel: str, grid: int, threads: int, args: list[Any], arch: Any = H2
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "rate"), [("count_floats", 0.287), ("count_ints", 0.73)])
 def test_l2_adds_floats_to_one_word_more_slowly_than_integers_and_the_launch_waits_for_it(kernel: str, rate: float):
     found = launch(kernel, 4224, 32, [np.zeros(32, np.float32)])
@@ -43,6 +44,7 @@ def test_a_cta_finds_no_data_in_l1_of_one_that_would_have_to_lie_on_its_sm():
     assert found.traffic.loaded_sectors == pytest.approx(3168 * 256 * 8 * 4 // 32, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [132, 1056])
 def test_spills_are_written_to_l2_each_time(grid: int):
     """An H200: 260 sectors a warp, 256 of which it spills, and 4 results."""
@@ -50,12 +52,14 @@ def test_spills_are_written_to_l2_each_time(grid: int):
     assert found.traffic.stored_sectors == grid * 4 * 260
 
 
+@pytest.mark.slow
 def test_spills_that_exceed_l2_reach_dram():
     small = H200.with_overrides({"chips.H200.l2_held_kibibytes": 4096, "chips.H200.l2_dirty_kibibytes": 2048})
     found = launch("spill", 1056, 128, [np.zeros(1056 * 128, np.int32), 1], small)
     assert found.traffic.dram_written > 16 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [264, 1056])
 def test_bulk_copies_without_a_tensor_map_are_traffic(grid: int):
     a = np.zeros(grid * 4096, np.float32)
@@ -83,6 +87,7 @@ def test_values_are_those_that_were_measured(name: str):
     assert 1 - held_back * (1 - chip.dirty_share) == pytest.approx(large, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_sm_that_is_farthest_from_its_data_ends_last():
     a = np.zeros(132 * 32, np.float32)
     near = launch("load_once", 132, 32, [a, a], H200.with_overrides({"chips.H200.far_cycles": 0}))
@@ -90,6 +95,7 @@ def test_the_sm_that_is_farthest_from_its_data_ends_last():
     assert far.elapsed - near.elapsed == pytest.approx(CHIP.far_cycles, abs=2)
 
 
+@pytest.mark.slow
 def test_what_l2_holds_back_of_stores_takes_a_part_of_the_time_of_dram():
     assert Traffic(0, 0, 0, 100, 0, 1000, 1).dram_bytes(CHIP) == 100 + 1000 * CHIP.dirty_share
     assert Traffic(0, 0, 0, 100, 900, 1000, 1).dram_bytes(CHIP) == 1000 + 100 * CHIP.dirty_share
@@ -136,6 +142,7 @@ def test_a_drawn_sm_has_as_many_ctas_as_any(ctas: int):
         assert len(plan.timed) == -(-ctas // 132)
 
 
+@pytest.mark.slow
 def test_a_cta_of_a_large_grid_leaves_at_once_as_its_neighbors_do():
     values, staying = np.zeros(1024, np.float32), 40
     trace = gpuemu.trace_kernel(

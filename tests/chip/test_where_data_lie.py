@@ -22,6 +22,7 @@ def traffic(kernel: str, grid: int, threads: int, args: list[Any]) -> Traffic:
     return whole.traffic
 
 
+@pytest.mark.slow
 def test_data_that_all_ctas_share_comes_from_dram_once_also_where_l1_had_a_part_of_it():
     """The later CTAs of an SM find a part of the shared row in L1, so their requests begin in its middle."""
     ctas, row = 2112, 32 << 10
@@ -35,6 +36,7 @@ def test_data_that_all_ctas_share_comes_from_dram_once_also_where_l1_had_a_part_
     assert found.dram_read == pytest.approx((ctas + 1) * row, rel=0.02)
 
 
+@pytest.mark.slow
 def test_ctas_that_store_in_the_same_range_have_data_of_their_own():
     tiles = 2640
     found = traffic("store_in_another_order", 132, 1024, [np.zeros(tiles * 1024, np.float32), tiles])

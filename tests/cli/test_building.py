@@ -96,6 +96,7 @@ def test_what_is_wrong_with_these_options_is_said(kernel: str, monkeypatch: pyte
     assert "PTX needs ptxas to become machine code, and there is no ptxas" in refusal("run", "k.ptx")
 
 
+@pytest.mark.slow
 def test_ptx_is_assembled_where_ptxas_is(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("made.cubin").write_bytes(compile_cuda("k.cu", "sm_89", "nvrtc", ("-Iinc", "-DOTHER=2")))
     script = Path("bin/ptxas")

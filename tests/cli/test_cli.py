@@ -35,7 +35,7 @@ def gpuemu() -> Run:
         ("run_v2_with_64_banks.txt", ("run", "v2_shared_memory", "--set", "shared_memory.banks=64")),
         ("run_v3_as_json.json", ("run", "v3_padded", "--format", "json")),
         ("diff_v4_v5.txt", ("diff", "v4_ldmatrix", "v5_swizzle", "--arch", "sm_89")),
-        ("why_v2.txt", ("why", "v2_shared_memory")),
+        pytest.param("why_v2.txt", ("why", "v2_shared_memory"), marks=pytest.mark.slow),
         ("traces.txt", ("traces",)),
         ("help.txt", ("--help",)),
         ("run_help.txt", ("run", "--help")),
@@ -51,6 +51,7 @@ def test_output_is_as_in_the_golden_file(name: str, arguments: tuple[str, ...], 
     golden(name, ran.output)
 
 
+@pytest.mark.slow
 def test_output_off_a_terminal_has_no_colour_and_at_most_100_columns(gpuemu: Run) -> None:
     plain = gpuemu("run", "v2_shared_memory", COLUMNS="", FORCE_COLOR="", TERM="xterm-256color").output
     assert "\x1b" not in plain
@@ -71,6 +72,7 @@ def test_two_runs_print_the_same_bytes_whatever_the_hash_seed() -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_sixty_four_banks_halve_the_wavefronts_of_v2_and_leave_a_third_of_its_conflicts(gpuemu: Run) -> None:
     # 64 banks of 4 bytes serve 256 bytes in a wavefront, 16 rows of a matrix load; rows of 32 bytes use half of them.
     plain, wide = (
@@ -84,6 +86,7 @@ def test_sixty_four_banks_halve_the_wavefronts_of_v2_and_leave_a_third_of_its_co
     assert plain["counters"]["smsp__inst_executed.sum"] == wide["counters"]["smsp__inst_executed.sum"]
 
 
+@pytest.mark.slow
 def test_separate_ports_change_no_count_and_cost_no_cycle(gpuemu: Run) -> None:
     unified, separate = (
         json.loads(gpuemu("run", "traces/v2_shared_memory.yaml", "--arch", "sm_89", "--format", "json", *more).output)
@@ -97,6 +100,7 @@ def test_separate_ports_change_no_count_and_cost_no_cycle(gpuemu: Run) -> None:
     assert "shared-memory data stage" not in resources
 
 
+@pytest.mark.slow
 def test_json_follows_its_schema_and_stalls_add_up(gpuemu: Run) -> None:
     schema = json.loads(PACKAGE_SCHEMA.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -114,6 +118,7 @@ def test_every_field_of_the_schema_is_documented(gpuemu: Run) -> None:
         assert f"`{field}`" in document, field
 
 
+@pytest.mark.slow
 def test_output_goes_to_a_file_whole_or_not_at_all(gpuemu: Run, tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     ran = gpuemu("run", "v2_shared_memory", "--format", "json", "-o", str(target))
@@ -142,6 +147,7 @@ def test_fail_on_sets_the_exit_code(condition: str, status: int, gpuemu: Run) ->
     assert gpuemu("run", "v2_shared_memory", "--fail-on", condition).status == status
 
 
+@pytest.mark.slow
 def test_a_condition_that_holds_is_named_after_the_report(gpuemu: Run) -> None:
     ran = gpuemu("run", "v2_shared_memory", "--fail-on", "excess_wavefronts>0", "--fail-on", "cycles<1")
     assert ran.status == 1
@@ -190,6 +196,7 @@ def test_an_unknown_command_exits_with_2(gpuemu: Run) -> None:
     assert "error: no such command 'rum'" in ran.errors
 
 
+@pytest.mark.slow
 def test_a_layout_setting_moves_the_addresses(gpuemu: Run, tmp_path: Path) -> None:
     trace = tmp_path / "column.yaml"
     trace.write_text(
@@ -204,6 +211,7 @@ def test_a_layout_setting_moves_the_addresses(gpuemu: Run, tmp_path: Path) -> No
     assert wavefronts == [32, 1]
 
 
+@pytest.mark.slow
 def test_diff_compares_saved_results_and_settings_of_the_second_run(gpuemu: Run, tmp_path: Path) -> None:
     saved = str(tmp_path / "a.json")
     gpuemu("run", "v2_shared_memory", "--format", "json", "-o", saved)

@@ -85,6 +85,7 @@ def test_a_translation_has_the_commands_outputs_and_files_of_its_pages_in_the_sa
     assert steps == all_steps
 
 
+@pytest.mark.slow
 def test_the_report_module_shows_what_is_printed() -> None:
     text = (ROOT / "gpuemu" / "views" / "text.py").read_text(encoding="utf-8")
     sample = text.partition("prints\n\n")[2].partition("\nHow to read it.")[0]
@@ -121,6 +122,7 @@ def test_python_examples_run_and_leave_the_files_of_the_pages_as_they_were(docum
     assert {path: path.read_bytes() for path in files} == files
 
 
+@pytest.mark.slow
 def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Path) -> None:
     (trace,) = blocks(ROOT / "docs" / "trace.md", "yaml")
     (tmp_path / "column_sum.yaml").write_text(trace, encoding="utf-8")
@@ -132,6 +134,7 @@ def test_the_example_trace_runs_and_a_tighter_pitch_costs_conflicts(tmp_path: Pa
     assert tighter.status == 1, tighter.errors
 
 
+@pytest.mark.slow
 def test_the_page_on_accel_sim_shows_what_is_written(tmp_path: Path) -> None:
     (shown,) = blocks(ROOT / "docs" / "traceg.md", "traceg")
     assert gpuemu("trace", "v5_swizzle", "-o", "v5.traceg", cwd=tmp_path).status == 0

@@ -35,6 +35,7 @@ def test_the_picture_has_the_figures_of_the_report(summary: str) -> None:
     assert " ".join(renew.COMMAND) in readme
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_picture(summary: str, tmp_path: Path) -> None:
     chromium()
     renew.main(tmp_path / "report.png")

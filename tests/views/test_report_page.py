@@ -125,6 +125,7 @@ def test_nothing_is_fetched(v2):
     assert policy.startswith("default-src 'none'")
 
 
+@pytest.mark.slow
 def test_names_are_escaped_wherever_they_come_from(v2):
     trace = replace(v2.trace, name=SAY, about=SAY, file=SAY)
     strange = with_lines(replace(v2, trace=trace), file=SAY)
@@ -163,6 +164,7 @@ def test_a_tile_loop_of_17500_instructions_stays_below_five_megabytes():
     assert data_of(page)["timeline"]["whole"]
 
 
+@pytest.mark.slow
 def test_source_text_is_that_of_files_which_are_given(v2, tmp_path):
     result = with_lines(v2)
     text = [f"line {n}" for n in range(1, 11)]
@@ -191,11 +193,13 @@ def test_the_command_takes_the_text_of_a_kernel_and_of_folders_named(tmp_path):
     assert rows["mma.hpp:600"]["Source"] == "// mine"
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(v2, tmp_path):
     ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--arch", "sm_89", "--format", "html"])
     assert ran.stdout == as_html(v2) == as_html(gpuemu.run("v2_shared_memory", "sm_89"))
 
 
+@pytest.mark.slow
 def test_the_values_are_those_that_the_run_depended_on():
     arch = gpuemu.load_arch("sm_89").with_overrides({"tensor_core.operands.pause_cycles": 0})
     found = values(gpuemu.run("transpose_plain", arch).program, arch)
