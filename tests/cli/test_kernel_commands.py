@@ -31,6 +31,7 @@ def test_a_source_becomes_a_trace_that_runs(tmp_path: Path) -> None:
     assert recorded.counters == shipped.counters
 
 
+@pytest.mark.slow
 def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(load_cubin(str(SOURCES / "virtual_threads.cu"), "sm_90").content)
     tile = np.arange(1024, dtype=np.float32).reshape(32, 32)
@@ -76,6 +77,7 @@ def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -
     assert gpuemu.run(gpuemu.load_trace(tmp_path / "v5.yaml"), "sm_89").records("lines")[-1]["Source"] in lines
 
 
+@pytest.mark.slow
 def test_source_text_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "k.cubin").write_bytes(load_cubin(str(SOURCES / "v5_swizzle.cu"), "sm_89").content)
     done = forked.gpuemu("trace", "k.cubin", "--block", "32", "--with-source", "-o", "t.yaml", cwd=tmp_path)
@@ -95,6 +97,7 @@ def test_the_executor_tells_what_it_has_executed() -> None:
     assert [count() for count in counts] == [trace.executed_instructions]
 
 
+@pytest.mark.slow
 def test_a_fault_stops_the_run_and_writes_nothing(tmp_path: Path) -> None:
     source = str(Path(__file__).parents[1] / "sass" / "kernels" / "faults.cu")
     options = ("--kernel", "past_the_end", "--arg", "zeros:f32:32", "--arg", "zeros:f32:16", "--arg", "0")

@@ -39,6 +39,7 @@ def many(line: str, warps: int, lanes: str = "4*lane", times: int = 100, **overr
     return gpuemu.run(trace.build(), machine(**overrides))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "warps", "lanes", "resource", "cycles"),
     [(NEXT, 8, "", "issue slots", 202), ("HMMA.16816.F32 R4, R0, R2, R4 | S1", 8, "", "tensor core", 1200),

@@ -95,6 +95,7 @@ def test_the_timeline_has_every_issue_and_leaves_whole_warps_out(v2, monkeypatch
     assert (part["whole"], len(part["warps"])) == (False, 5)
 
 
+@pytest.mark.slow
 def test_every_stall_reason_has_a_colour_of_its_own_in_both_schemes(v2):
     reasons = data_of(as_html(v2))["reasons"]
     for scheme in re.findall(r"(?:--r\d+: #[0-9a-f]{6};\s*)+", as_html(v2)):
@@ -320,6 +321,7 @@ def test_causes_link_to_lines(v2):
     assert {lined.program.code[int(row)].own_line for row, _ in links} == {("k.cu", 5)}
 
 
+@pytest.mark.slow
 def test_every_metric_has_its_definition(v2):
     page = as_html(v2, ranking=[RANKED])
     for table in ("figures", "schedulers", "shared", "global", "counters", "bounds", "stalls", "warps"):
@@ -366,6 +368,7 @@ def test_a_ranking_has_a_section_if_there_is_one(v2):
     assert row == ["Bank conflicts v2_shared_memory.cu:28", "48", "6.7%", "12 fewer wavefronts", "pad it", "command"]
 
 
+@pytest.mark.slow
 def test_a_cause_names_the_instruction_with_most_of_what_it_counts(v2):
     lined = with_lines(v2)
     rows = instructions(lined.program, lined.log)
@@ -395,6 +398,7 @@ def test_every_table_of_the_terminal_is_there(v2):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_dots_of_the_roofline_lie_under_their_roofs(v2):
     for name in ("v2_shared_memory", "v5_swizzle", "gemm_tile_plain"):
         result = gpuemu.run(name, "sm_89")
@@ -407,6 +411,7 @@ def test_dots_of_the_roofline_lie_under_their_roofs(v2):
         assert max(float(y) for y in re.findall(r'class="dot" x="[^"]*" y="([^"]*)"', picture)) < axis - 3
 
 
+@pytest.mark.slow
 def test_a_result_writes_its_report_with_what_each_cause_costs_and_its_text(v2, tmp_path):
     v2.to_html(tmp_path / "v2.html", why=gpuemu.why("v2_shared_memory", "sm_89", only=["conflicts"]))
     page = (tmp_path / "v2.html").read_text(encoding="utf-8")

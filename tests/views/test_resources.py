@@ -62,6 +62,7 @@ def test_an_owner_is_that_of_the_field_or_else_of_its_section(value, resource, c
     assert OWNERS[value] == Owner(resource, causes, free)
 
 
+@pytest.mark.slow
 def test_causes_in_the_table_are_causes_of_why():
     known = {cause.name for cause in causes_of(gpuemu.run("transpose_v4", "sm_89"), False)}
     assert {cause for of in OWNERS.values() for cause in of.causes} - known == {"pipe"}  # with the name of each
@@ -82,6 +83,7 @@ def test_where_a_single_value_set_free_gains_a_tenth_its_resource_and_its_cause_
     assert [str(gain) for gain in found if not gain.is_named] == []
 
 
+@pytest.mark.slow
 def test_a_naive_product_on_geforce_is_limited_by_the_requests_that_the_load_store_unit_takes():
     result = gpuemu.run("written_matmul_plain", "sm_89")
     assert result.bounds[0].resource == "load/store unit"

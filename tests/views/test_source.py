@@ -158,6 +158,7 @@ def test_csv_and_json_have_every_column_under_the_profiler_s_name():
     assert sum(int(row["L1 Wavefronts Shared Excessive"]) for row in rows) == 12
 
 
+@pytest.mark.slow
 def test_machine_code_has_its_source_lines():
     arguments = ["--block", "32", *(["--arg", "zeros:f16:256"] * 3), "--by", "line", "--format", "csv"]
     source = str(ROOT / "traces" / "src" / "v2_shared_memory.cu")

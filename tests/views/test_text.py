@@ -17,6 +17,7 @@ from gpuemu.views.text import report
 KERNELS = Path(__file__).resolve().parents[2] / "traces" / "src" / "virtual_threads.cu"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80, 100, 137, 200])
 def test_every_line_fits_and_no_number_is_cut(columns: int) -> None:
     result = gpuemu.run("gemm_tile_plain", "sm_89")

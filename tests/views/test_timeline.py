@@ -108,6 +108,7 @@ def test_the_page_is_as_wide_as_told_and_reads_as_its_module_says():
         assert max(len(line) for _, line in text) <= columns
 
 
+@pytest.mark.slow
 def test_a_window_of_many_rows_says_how_many_it_leaves_out():
     result = gpuemu.run("gemm_tile_plain", "sm_89")
     text = [line for _, line in timeline_text.page(result, Window(start=0, cycles=result.cycles))]

@@ -44,6 +44,7 @@ def test_the_page_in_the_terminal_has_them_in_its_window(result: gpuemu.Result) 
     assert not any("mbarriers" in text for _, text in plain)
 
 
+@pytest.mark.slow
 def test_perfetto_has_them_as_a_process_of_the_cta(result: gpuemu.Result) -> None:
     events = json.loads(as_perfetto(result))["traceEvents"]
     (process,) = {e["pid"] for e in events if e.get("args", {}).get("name") == "beside the warps of CTA 0"}

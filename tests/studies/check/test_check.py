@@ -72,6 +72,7 @@ def test_a_warning_alone_is_exit_code_0() -> None:
     assert "\nexits_bad on sm_89: no errors, 1 warning\n" in text
 
 
+@pytest.mark.slow
 def test_json_has_every_part_of_a_finding() -> None:
     _, text = invoke(RACES, "--kernel", "neighbour_bad", "--block", "128", "--arg", "zeros:f32:128", "--format", "json")
     (finding,) = json.loads(text)["findings"]
@@ -112,6 +113,7 @@ def test_bad_input_is_refused() -> None:
         CliRunner().invoke(cli, ["check", "v5_swizzle", "--block", "64"], catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_run_notices_a_barrier_that_threads_never_reach() -> None:
     arguments = ["run", OTHERS, "--kernel", "exits_bad", "--block", "128", "--arg", "zeros:u32:128"]
     done = CliRunner().invoke(cli, arguments)

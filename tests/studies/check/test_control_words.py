@@ -213,6 +213,7 @@ def edited(recorded: Trace, change: Any) -> list[Trace]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["chosen", "product", "transposed"])
 def test_waits_taken_out_of_compiled_code_are_found(name: str, arch: str) -> None:

@@ -27,6 +27,7 @@ NO_READ = "the kernel reads no shared or local memory, and all buffers have valu
 NO_ACCESS = "the kernel accesses no memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trace", "idle"),
     [
@@ -90,6 +91,7 @@ RACY = """extern "C" __global__ void reverse(float *out) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 100, 200])
 def test_a_finding_names_both_accesses_and_the_fix_and_the_verdict_is_last(
     columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def one(launch: str) -> tuple[str, ...]:
     return ("one.cu", "ncu.csv", "--arch", "sm_90", *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launch", OFFSETS)
 def test_counts_and_occupancy_of_a_launch_on_an_h200_are_those_that_are_emulated(launch: str, folder: Path) -> None:
     # All but the registers, of which the kernel in the file was given more by its compiler.
@@ -75,6 +76,7 @@ def test_counts_and_occupancy_of_a_launch_on_an_h200_are_those_that_are_emulated
     assert "gpu__time_duration.sum" in found["not_emulated"]
 
 
+@pytest.mark.slow
 def test_figures_are_ranked_and_one_beyond_its_tolerance_gives_1_and_a_sentence_with_its_line(folder: Path) -> None:
     ran = command(*one("1"), "--launch", "8", "--tolerance", f"{SECTORS}=5%", cwd=folder)
     assert ran.status == 1
@@ -91,6 +93,7 @@ def test_figures_are_ranked_and_one_beyond_its_tolerance_gives_1_and_a_sentence_
     assert command(*one("1"), "--launch", "8", *loose, cwd=folder).status == 0
 
 
+@pytest.mark.slow
 def test_without_a_launch_the_first_of_name_and_extents_is_taken_and_all_shows_what_is_equal(folder: Path) -> None:
     ran = command(*one("1"), "--all", cwd=folder)
     lines = ran.output.splitlines()
