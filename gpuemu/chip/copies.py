@@ -33,7 +33,17 @@ def with_copies(
 
     first_of = np.zeros_like(found.stream)
     parts = [
-        (found.line, found.sectors, found.count, found.time, found.written, found.in_pieces, found.stream, first_of)
+        (
+            found.line,
+            found.sectors,
+            found.count,
+            found.time,
+            found.written,
+            found.in_pieces,
+            found.stream,
+            first_of,
+            found.request,
+        )
     ]
     turns: dict[int, int] = {}
     for at in range(*np.searchsorted(copied.issue, [first, end])):
@@ -47,8 +57,8 @@ def with_copies(
         time = np.full(len(line), int(log.issue[issue]) - int(log.cta_start[cta]))
         stored = np.full(len(line), not copies_in(instruction))
         whole = np.zeros(len(line), np.bool_)
-        stream, of_turn = np.full(len(line), index), np.full(len(line), turn)
-        parts.append((line, mask, COUNTS[mask], time, stored, whole, stream, of_turn))
+        stream, of_turn, by = (np.full(len(line), number) for number in (index, turn, -1 - issue))
+        parts.append((line, mask, COUNTS[mask], time, stored, whole, stream, of_turn, by))
     columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
     both = L2Requests(*columns, *[found.cycles])
     return both.only(np.argsort(both.time, kind="stable"))

@@ -87,7 +87,7 @@ def estimate_launch(
     """Estimate the launch of `trace` on the architecture's chip. `program`, `log`: the run of the SM alone."""
     chip, ctas, sample = at_clock(arch.chips[arch.chip], program), trace.launch.ctas, trace.sample
     known, work = executed(trace), work_of(trace)
-    chosen = _chosen(trace)
+    chosen = chosen_ctas(trace)
     longer = select_ctas(trace, chosen)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
     run = _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
@@ -121,7 +121,7 @@ def estimate_launch(
     weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])
     buffers, resident = sample.buffers if sample else (), program.resident_ctas
     buffers = (*buffers, (LOCAL, places * LOCAL_BYTES)) if buffers else ()
-    found = traffic(pattern, moved, weights, starts, chip, buffers, _cold(arch), resident)
+    found = traffic(pattern, moved, weights, starts, chip, buffers, is_cold(arch), resident)
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles
@@ -168,7 +168,7 @@ def estimate_launch(
     limited_by = DEALING if limits[DEALING] > most else _limited_by(limits, ctas, places, chip.sms)
     last *= float(work[-1] / work.max())  # a short CTA ends early
     # With all caches flushed, the first access waits for a page walk in DRAM.
-    walk = (chip.page_walk_cycles or 0) if _cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
+    walk = (chip.page_walk_cycles or 0) if is_cold(arch) and (found.loaded_sectors or found.stored_sectors) else 0
     elapsed = (chip.launch_cycles or 0) + walk + max(most, limits[DEALING] + last)
     return LaunchEstimate(
         round(elapsed), {name: round(n) for name, n in limits.items() if n}, limited_by, found,
@@ -191,7 +191,7 @@ def _reference(run: _Run, each: list[L2Requests]) -> int:
     return int(full[np.flatnonzero(off == off.min())[-1]])
 
 
-def _chosen(trace: Trace) -> list[int]:
+def chosen_ctas(trace: Trace) -> list[int]:
     """CTAs to run: the timed ones and their followers, or, if CTAs are unequal, those of the busiest SM."""
     timed = list(dict.fromkeys(warp.cta for warp in trace.warps))
     sample = trace.sample
@@ -252,7 +252,8 @@ def _limited_by(limits: dict[str, float], ctas: int, places: int, sms: int) -> s
     return TAIL if ctas > places and math.ceil(rounds) > 1.1 * rounds else ALONE
 
 
-def _cold(arch: Architecture) -> bool:
+def is_cold(arch: Architecture) -> bool:
+    """Whether no launch came before, so that L2 has nothing."""
     return arch.global_memory.first_touch == "dram"
 
 

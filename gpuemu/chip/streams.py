@@ -44,11 +44,12 @@ NONE = -(1 << 60)
 class L2Requests:
     """Requests of a CTA to L2 for lines of 128 bytes, in order, as columns: byte address of the line, a bit for each
     sector, the number of sectors sent, cycle since the CTA began, whether it is a store, whether the line comes in
-    pieces, the stream, and the number of earlier copies of the stream.
+    pieces or is stored in part, the stream, the number of earlier copies of the stream, and the request of the program,
+    or -1 - issue for a bulk or tensor copy.
 
     A sector is sent more than once if atomics use its words in turn, or if a copy writes it to several sectors of
-    shared memory. A line comes in pieces if a copy writes it to several lines of shared memory. `cycles`: the life of
-    the CTA.
+    shared memory. A line comes in pieces if a copy writes it to several lines of shared memory. It is stored in part if
+    a store writes a part of a sector. `cycles`: the life of the CTA.
     """
 
     line: Numbers
@@ -59,6 +60,7 @@ class L2Requests:
     in_pieces: NDArray[np.bool_]
     stream: Numbers
     turn: Numbers
+    request: Numbers
     cycles: int
 
     def extent(self, stream: int) -> tuple[int, int]:
@@ -70,7 +72,7 @@ class L2Requests:
         """The requests with these numbers, in the order of the numbers."""
         return L2Requests(
             self.line[kept], self.sectors[kept], self.count[kept], self.time[kept], self.written[kept],
-            self.in_pieces[kept], self.stream[kept], self.turn[kept], self.cycles,
+            self.in_pieces[kept], self.stream[kept], self.turn[kept], self.request[kept], self.cycles,
         )  # fmt: skip
 
     def without(self, streams: list[int]) -> L2Requests:
@@ -108,7 +110,7 @@ def l2_requests(program: Program, log: Log) -> list[L2Requests]:
     all_of = L2Requests(
         of.sector[begins] // 4 * LINE_BYTES + own[request], mask, count,
         np.asarray(log.start[requests][request], np.int64), written[request],
-        ~written[request] & (of.in_part[index] > 0), instruction[request], np.zeros_like(request), 0,
+        of.in_part[index] > 0, instruction[request], np.zeros_like(request), requests[request], 0,
     )  # fmt: skip
     each = [all_of.only(np.flatnonzero((cta == k) & (mask > 0))) for k in range(program.ctas)]
     lives = np.asarray(log.cta_end, np.int64) - begin

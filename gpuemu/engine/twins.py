@@ -55,11 +55,13 @@ def imported(module: str, text: str = "") -> list[str]:
     return [node.module for node in body if isinstance(node, ast.ImportFrom) and node.module is not None]
 
 
-def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool = False) -> dict[str, ModuleType]:
+def twins(
+    units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool = False, allocates: bool = True
+) -> dict[str, ModuleType]:
     """The twins of these modules, named in the order of their imports. Needs Numba.
 
     `texts`: for a module, functions that its twin has instead of its own. `check_bounds`: an index outside its array is
-    an error, and assertions are checked.
+    an error, and assertions are checked. Functions that do not allocate (`allocates`) need no reference counts.
     """
     from numba import njit
 
@@ -78,7 +80,7 @@ def twins(units: Sequence[str], texts: Mapping[str, str], *, check_bounds: bool 
                 function = twin.__dict__[node.name]
                 # Only compiled code calls these, so they need no form for Python or C.
                 twin.__dict__[node.name] = njit(
-                    function, error_model="numpy", boundscheck=check_bounds,
+                    function, error_model="numpy", boundscheck=check_bounds, _nrt=allocates,
                     no_cpython_wrapper=True, no_cfunc_wrapper=True,
                 )  # fmt: skip
     return made
@@ -130,6 +132,7 @@ def cached(
     texts: Mapping[str, str] = MappingProxyType({}),
     holder: Callable[[Any], Any] | None = None,
     check_bounds: bool = False,
+    allocates: bool = True,
 ) -> Callable[..., Any]:
     """The function `name` of the last of the units, compiled, and kept on disk for the next process.
 
@@ -154,7 +157,8 @@ def cached(
         """A placeholder for the twin, which is made when there is something to compile."""
 
     def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
-        function = getattr(twins(units, texts, check_bounds=check_bounds)[units[-1]], name)
+        made = twins(units, texts, check_bounds=check_bounds, allocates=allocates)
+        function = getattr(made[units[-1]], name)
         return lambda state, until: function(state, until)
 
     overload(inner, strict=False)(twin)

@@ -29,7 +29,7 @@ MEASURED = Path(__file__).resolve().parents[2] / "validation" / "data" / "h100" 
 )
 def test_a_launch_asks_l2_for_what_was_measured(name):
     grid, measured = read(MEASURED)[name]
-    _, _, _, found = estimate((grid, "sm_90", "H100"))
+    _, _, _, found = estimate((grid, "sm_90", "H100", False))
     for counter in ("l1tex__m_xbar2l1tex_read_sectors.sum", "lts__t_sectors_srcunit_tex.sum"):
         assert found[counter] == pytest.approx(measured[counter], rel=0.1)
 

@@ -19,7 +19,16 @@ MIB = 1 << 20
 def touching(line, sectors, time, written, stream, cycles, in_pieces=False) -> L2Requests:
     """L2Requests of which each sector is sent once."""
     return L2Requests(
-        line, sectors, COUNTS[sectors], time, written, np.full(len(line), in_pieces), stream, 0 * stream, cycles
+        line,
+        sectors,
+        COUNTS[sectors],
+        time,
+        written,
+        np.full(len(line), in_pieces),
+        stream,
+        0 * stream,
+        0 * stream,
+        cycles,
     )
 
 

@@ -1,0 +1,343 @@
+"""Runs CTAs on the emulated chip in time: it lays out the state of `simulation`, and reads the results.
+
+`engine.twins` compiles the simulation for long runs. Short ones and machines without Numba run the same functions as
+they are, with equal results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.arch.chips import Chip as ChipFacts
+from gpuemu.base.unaided import has_numba, unaided
+from gpuemu.chip import simulation
+from gpuemu.chip.l2 import KIB, LINE_BYTES
+from gpuemu.chip.memory import (
+    BLOCKS,
+    COUNTS,
+    DONE,
+    END_AT,
+    HALF_BYTES,
+    LAST,
+    MERGES,
+    UNWRITTEN,
+    WAYS,
+    Chip,
+    MemoryUnits,
+    slices_at,
+    units,
+)
+from gpuemu.chip.simulation import FIXED, PRIVATE, Moves, Places, Queue, Simulation, Steps
+from gpuemu.chip.streams import L2Requests, Numbers
+from gpuemu.engine import twins
+
+MODULES = "gpuemu.chip.memory", "gpuemu.chip.simulation"
+MOST_WORK = 4_000_000
+"""About so many steps and lines are simulated of a launch. The rest goes on as the second half of these."""
+FEWEST_ROUNDS = 4
+"""But at least so many CTAs for each place."""
+WORTH_LOADING, WORTH_COMPILING = 20_000, 400_000
+"""Steps and lines for which plain functions need about the time that Numba needs to load or to compile."""
+SLICE_KIBIBYTES, CHANNEL_SLICES = 512, 2
+"""The size of a slice of L2, and slices for each channel of DRAM, as the profiler counts them on an A100 (80 slices, 40
+channels).
+"""
+WARMING = 4
+"""An earlier launch leaves what so many lines for each place of L2 leave that were accessed last."""
+CLOSE = 0.005
+"""The calibrated steps take the time of the detailed run up to this fraction."""
+TRIES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The CTAs of a grid: where their data lie, relative to the pattern, and how much work each has.
+
+    `weights`: each CTA's fraction of the instructions, loads and stores of the pattern. `buffers`: address and size.
+    """
+
+    pattern: L2Requests
+    moved: dict[int, Numbers | None]
+    weights: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+    buffers: tuple[tuple[int, int], ...]
+    resident: int
+    cold: bool
+
+    @property
+    def ctas(self) -> int:
+        """The number of CTAs whose data are known."""
+        known = [len(m) for m in self.moved.values() if m is not None and len(m) > 1]
+        return min([len(self.weights[0]), *known])
+
+    def of(self, numbers: Sequence[int]) -> Grid:
+        """Some CTAs of the grid, as a grid of their own."""
+        at = np.asarray(numbers)
+        moved = {s: m if m is None or len(m) == 1 else m[at] for s, m in self.moved.items()}
+        work, loads, stores = (weight[at] for weight in self.weights)
+        return replace(self, moved=moved, weights=(work, loads, stores))
+
+    def moves(self) -> Moves:
+        """The columns of the simulation."""
+        far: list[Numbers] = [np.zeros(0, np.int64)]
+        of: list[int] = []
+        turns: list[int] = []
+        begins: list[int] = []
+        lengths: list[int] = []
+        starts = np.array(sorted(self.buffers) or [(0, 1 << 60)], np.int64)
+        for stream, move in self.moved.items():
+            of.append(sum(len(part) for part in far))
+            turns.append(move.shape[1] if move is not None and move.ndim > 1 else 0)
+            far.append(np.zeros(0, np.int64) if move is None or len(move) == 1 else move.reshape(-1))
+            line = int(self.pattern.line[self.pattern.stream == stream][0])
+            buffer = max(0, int(np.searchsorted(starts[:, 0], line, "right")) - 1)
+            begins.append(int(starts[buffer, 0]))
+            lengths.append(max(LINE_BYTES, -(-int(starts[buffer, 1]) // LINE_BYTES) * LINE_BYTES))
+        work, loads, stores = self.weights
+        a, b, c, d = (np.array(n or [0], np.int64) for n in (of, turns, begins, lengths))
+        return Moves(np.concatenate(far), a, b, c, d, work, loads, stores)
+
+    def kinds(self) -> dict[int, int]:
+        """Row of `moved` → FIXED or PRIVATE, for those that need no distance."""
+        found = {}
+        for row, move in enumerate(self.moved.values()):
+            if move is None:
+                found[row] = PRIVATE
+            elif move.ndim == 1 and len(move) == 1:
+                found[row] = FIXED
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """A launch that was simulated: its end, the counts of `memory`, and for how long its units were busy."""
+
+    end: float
+    counts: NDArray[np.float64]
+    dram_busy: float
+    l2_busy: float
+    atomics_busy: float
+    reports_busy: float
+    looked: int
+
+
+def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> Ended:
+    """Run the grid on all SMs."""
+    numbers = _chip(arch, chip, grid, chip.sms)
+    each = max(1, len(steps.kind) + len(steps.address))
+    places, ctas = chip.sms * grid.resident, len(grid.weights[0])
+    looked, marks = _part(ctas, grid.ctas, places, MOST_WORK // each)
+    launch = _launch(steps, grid, numbers, marks, chip.l2_dirty_kibibytes)
+    if not grid.cold:
+        launch = _warm(launch, grid, chip, looked if looked < ctas else ctas)
+    _run(launch, looked, looked * each)
+    counts = np.array(launch.memory.counts)
+    left = float(grid.weights[0][looked:].sum() / max(1e-9, grid.weights[0][:looked].mean()))
+    if left > 0:
+        kept = np.array(launch.kept).reshape(-1, COUNTS)
+        counts += (kept[1] - kept[0]) / max(1, marks[1] - marks[0]) * left
+    more = counts[DONE] / looked
+    busy = np.array(launch.memory.busy)
+    at = slices_at(numbers)
+    return Ended(
+        max(float(counts[END_AT]), float(counts[LAST])), counts,
+        dram_busy=more * float(busy[at[2] : at[3]].mean()),
+        l2_busy=more * max(float(busy[a:b].mean()) for a, b in ((at[0], at[1]), (at[1], at[2]), (at[3], at[4]))),
+        atomics_busy=more * float(busy[at[8] : at[8] + BLOCKS].max()), reports_busy=more * float(busy[at[8] + BLOCKS]),
+        looked=looked,
+    )  # fmt: skip
+
+
+def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> float:
+    """Cycles of the SM with the most CTAs, if it has L2 and DRAM for itself."""
+    ctas = len(grid.weights[0])
+    own = grid.of(np.arange(0, min(grid.ctas, ctas), chip.sms).tolist())
+    each, most = max(1, len(steps.kind) + len(steps.address)), -(-ctas // chip.sms)
+    looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
+    launch = _alone(steps, own, arch, chip, marks)
+    _run(launch, looked, looked * each)
+    end, kept = launch.memory.counts[END_AT], np.array(launch.kept).reshape(-1, COUNTS)
+    return float(end + (most - looked) * (kept[1, END_AT] - kept[0, END_AT]) / max(1, marks[1] - marks[0]))
+
+
+def _part(ctas: int, known: int, places: int, most: int) -> tuple[int, list[int]]:
+    """How many CTAs to simulate of a grid, and after how many ended CTAs whole rounds in the middle begin and end.
+
+    The last round is as full as that of the grid.
+    """
+    rounds = max(FEWEST_ROUNDS, most // places)
+    looked = min(ctas, rounds * places + ctas % places)
+    if looked > known:
+        looked = known
+    whole = max(FEWEST_ROUNDS, looked // places)
+    return looked, [(whole - 2) * places, (whole - 1) * places]
+
+
+def calibrated(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, cycles: float) -> Steps:
+    """The steps with their own work scaled, so that the CTAs of `own` take these cycles on an SM alone."""
+    factor, ctas = 1.0, len(own.weights[0])
+    low, high = 0.0, math.inf
+    for _ in range(TRIES):
+        launch = _alone(_scaled(steps, factor), own, arch, chip, [])
+        _run(launch, ctas, ctas * (len(steps.kind) + len(steps.address)))
+        end = launch.memory.counts[END_AT]
+        if abs(end - cycles) <= CLOSE * cycles:
+            break
+        low, high = (factor, high) if end < cycles else (low, factor)
+        guess = factor * cycles / end
+        factor = guess if low < guess < high else (low + min(high, 2 * low + 1)) / 2
+    return _scaled(steps, factor)
+
+
+def _scaled(steps: Steps, factor: float) -> Steps:
+    return steps._replace(
+        wait=np.asarray(steps.wait) * factor, issue=np.asarray(steps.issue) * factor,
+        stage=np.asarray(steps.stage) * factor,
+    )  # fmt: skip
+
+
+def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
+    """These CTAs on one SM, for which L2 and DRAM are never busy."""
+    bare = chip.model_copy(update=dict.fromkeys([name for name in type(chip).model_fields if "per_cycle" in name]))
+    bare = bare.model_copy(update={"far_cycles": 0, "cta_dispatch_cycles": None, "dirty_share": None})
+    numbers = _chip(arch, bare, own, 1)
+    if not own.cold:  # L2 has everything
+        numbers = numbers._replace(dram_cycles=0.0, sets=1)
+    return _launch(steps, own, numbers, marks)
+
+
+def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
+    """The numbers of the chip for the simulation."""
+    memory, mio = arch.global_memory, arch.mio
+    before = mio.queue_latency_cycles + mio.cycles_per_source_register
+    size = chip.l2_held_kibibytes or chip.l2_kibibytes or (1 << 16)
+    slices = max(1, round((chip.l2_kibibytes or size) / SLICE_KIBIBYTES))
+    gpcs = max(1, min(sms, chip.gpcs or 1))
+    l2 = memory.l2.latency_cycles + memory.l2.spread_cycles // 2
+    dram = memory.latency_cycles + memory.spread_cycles // 2
+
+    def each(amount: float, rate: float | None, parts: int = 1) -> float:
+        """Cycles of one of so many parts of a resource."""
+        return amount * parts / rate if rate else 0.0
+
+    channels = max(1, slices // CHANNEL_SLICES)
+    return Chip(
+        sms=sms, gpcs=gpcs, resident=grid.resident, ctas=len(grid.weights[0]), slices=slices, channels=channels,
+        sets=max(1, size * KIB // LINE_BYTES // WAYS), l2_cycles=float(l2 - before), dram_cycles=float(dram - l2),
+        atomic_cycles=float(memory.atomic_latency_cycles - before), far_cycles=float(chip.far_cycles or 0),
+        slice_line=each(1, chip.l2_lines_per_cycle, slices),
+        slice_sector=each(memory.sector_bytes, chip.l2_read_bytes_per_cycle, slices),
+        gpc_sector=each(memory.sector_bytes, chip.l2_together_bytes_per_cycle, gpcs),
+        sm_sector=memory.sector_bytes / memory.bytes_per_cycle, sm_line=float(memory.l2.line_cycles),
+        out_sector=memory.sector_bytes / memory.store_bytes_per_cycle,
+        store_line=each(1, chip.l2_store_lines_per_cycle, slices),
+        store_sector=each(memory.sector_bytes, chip.l2_write_bytes_per_cycle, slices),
+        channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels), dirty_share=chip.dirty_share or 0.0,
+        buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
+        merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
+        merge_missed_cycles=float(chip.merge_missed_cycles or 0), overhead_cycles=float(arch.launch.overhead_cycles),
+        cta_interval=float(arch.launch.cta_interval_cycles), cta_launch=float(arch.sm.cta_launch_cycles),
+        report_cycles=chip.cta_dispatch_cycles or 0.0,
+    )  # fmt: skip
+
+
+def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibibytes: int | None = None) -> Simulation:
+    """A launch that has not begun, with nothing in L2."""
+    lines, places = chip.sets * WAYS, chip.sms * chip.resident
+    ring = max(1, (dirty_kibibytes or 1 << 14) * KIB // LINE_BYTES)
+    memory = MemoryUnits(
+        free=np.zeros(units(chip)), busy=np.zeros(units(chip)), tag=np.full(lines, -1), touch=np.zeros(lines, np.int64),
+        present=np.zeros(lines, np.int64), dirty=np.zeros(lines, np.int64), comes=np.zeros(lines),
+        ring_key=np.full(ring, -1), ring_halves=np.zeros(ring, np.int64),
+        merge_key=np.full(MERGES, -1), merge_until=np.zeros(MERGES), merge_count=np.zeros(MERGES, np.int64),
+        merge_sm=np.full(MERGES, -1), merge_reply=np.zeros(MERGES), counts=np.zeros(COUNTS),
+    )  # fmt: skip
+    warps, meetings = len(steps.start), len(steps.arrivals)
+    state = Places(
+        on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
+        next=np.zeros(places * warps, np.int64), order=_order(chip), parked=np.full(places * warps, -1),
+        reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
+        met=np.zeros(max(1, places * meetings)),
+    )  # fmt: skip
+    most = places * (warps + 1)
+    queue = Queue(np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(1, np.int64))
+    kinds = grid.kinds()
+    move = np.array([kinds.get(row, row) for row in np.asarray(steps.move).tolist()], np.int64)
+    kept = np.zeros(max(1, len(marks)) * COUNTS)
+    return Simulation(
+        steps._replace(move=move), grid.moves(), chip, memory, state, queue, np.array(marks or [-1]), kept, -1
+    )
+
+
+def _order(chip: Chip) -> Numbers:
+    """The SMs in which a round of CTAs begins: pairs on the SMs of a TPC, of one GPC after another (H200)."""
+    sm = np.arange(chip.sms)
+    gpc = sm * chip.gpcs // chip.sms
+    within = sm - np.searchsorted(gpc, gpc)
+    return np.lexsort((sm, gpc, within // 2))
+
+
+def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> Simulation:
+    """The launch after an equal one, and after the work between two launches.
+
+    That work evicts all but the last `l2_kept_kibibytes` and writes back dirty lines. With null, it does nothing.
+    """
+    until = grid.ctas if ctas is None else min(ctas, grid.ctas)
+    kept = None if chip.l2_kept_kibibytes is None else chip.l2_kept_kibibytes * KIB // LINE_BYTES
+    each = max(1, len(launch.steps.address))
+    wanted = WARMING * (len(launch.memory.tag) if kept is None else min(kept, len(launch.memory.tag)))
+    first = max(0, until - FEWEST_ROUNDS - wanted // each)
+    _run(launch._replace(first=first), until, (until - first) * each)
+    if kept is not None:
+        tag, touch, present = (np.asarray(column) for column in launch.memory[2:5])
+        oldest = np.sort(touch)[-kept] if 0 < kept <= len(touch) else len(touch)
+        gone = touch < max(1, oldest)
+        tag[gone], touch[gone], present[gone] = -1, 0, 0
+        dirty = np.zeros(len(tag), np.int64)
+        counts = np.asarray(launch.memory.counts)
+        counts[UNWRITTEN] = 0
+        np.asarray(launch.memory.ring_key)[:] = -1
+        launch = launch._replace(
+            memory=launch.memory._replace(tag=tag, touch=touch, present=present, dirty=dirty, counts=counts)
+        )
+    return launch
+
+
+@cache
+def _compiled() -> Any:
+    return twins.cached(MODULES, "run", allocates=False)
+
+
+_asked = 0
+
+
+def _run(launch: Simulation, until: int, work: int) -> None:
+    """Run the simulation, compiled if the work is worth it, and change the launch."""
+    global _asked
+    _asked += work
+    if has_numba() and _asked >= WORTH_LOADING:
+        _compiled()(launch, until)
+    else:
+        with unaided():
+            plain = Simulation(*(_as_lists(part) for part in launch))
+            simulation.run(plain, until)
+        for name in MemoryUnits._fields:
+            getattr(launch.memory, name)[:] = getattr(plain.memory, name)
+        launch.kept[:] = plain.kept
+    assert launch.first >= 0 or launch.memory.counts[DONE] == until, "warps wait forever"
+
+
+def _as_lists(part: Any) -> Any:
+    """Return the numbers in lists, because plain Python reads those faster."""
+    if isinstance(part, np.ndarray):
+        return part.tolist()
+    if isinstance(part, tuple):
+        return type(part)(*(_as_lists(one) for one in part)) if hasattr(part, "_fields") else part
+    return part

@@ -1,0 +1,269 @@
+"""Simulates the memory behind the SMs of a chip: the paths to L2, the slices of L2, and the channels of DRAM.
+
+A request is answered at once, by units that remember until when they are busy. Requests come in the order of time.
+
+* An SM has a port for what it loads and one for what it stores, and each GPC a port for what its SMs load.
+* L2 consists of slices, each with its part of the rates. A line lies in one slice, and takes a place on each side of
+  the chip that uses it. The least recently used line of a set is evicted.
+* A slice passes misses to a channel of DRAM. A store makes its half of a line dirty. If too many are, the
+  oldest are written back. Dirty halves that stay take `dirty_share` of that time.
+* Equal loads of a GPC's SMs merge, if they come within a window after the first.
+
+Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = MutableSequence[int] | NDArray[np.int64]
+Floats = MutableSequence[float] | NDArray[np.float64]
+"""Arrays for compiled code, and lists for plain Python, which reads them faster."""
+
+WAYS, SUB_CORES, BLOCKS, MERGES = 16, 4, 1 << 12, 1 << 15
+"""Lines of a set of L2, sub-cores of an SM, and places for blocks of atomics and for loads that may merge."""
+HALF_BYTES = 64
+"""DRAM transfers half a line at a time."""
+LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER, OLDEST = range(13)
+"""The counts: sectors that SMs load, that L2 is asked for, and that are stored; halves that DRAM reads, that become
+dirty, that are written back, that are dirty now; touches so far; the cycle of the last store; CTAs done; the cycle of
+the last report; events so far; the place in `ring` of the oldest dirty half.
+"""
+COUNTS = 13
+
+
+class Chip(NamedTuple):
+    """The numbers of a chip, in cycles, and cycles per sector, line or half. With 0, a resource limits nothing."""
+
+    sms: int
+    gpcs: int
+    resident: int
+    ctas: int
+    slices: int
+    channels: int
+    sets: int
+    l2_cycles: float
+    dram_cycles: float
+    atomic_cycles: float
+    far_cycles: float
+    slice_line: float
+    slice_sector: float
+    gpc_sector: float
+    sm_sector: float
+    sm_line: float
+    out_sector: float
+    store_line: float
+    store_sector: float
+    channel_half: float
+    dirty_share: float
+    buffered_cycles: float
+    merged: int
+    merge_cycles: float
+    merge_missed_cycles: float
+    overhead_cycles: float
+    cta_interval: float
+    cta_launch: float
+    report_cycles: float
+
+
+class MemoryUnits(NamedTuple):
+    """The state of the memory: until when each unit is busy, and how long it was.
+
+    L2 has a tag, the touch, the halves that are present and dirty, and the cycle of arrival for each place. A ring has
+    the lines that became dirty, in order; its length limits how many are dirty. Loads that may merge have their key,
+    the end of the window, how many merged, the last SM, and the reply.
+    """
+
+    free: Floats
+    busy: Floats
+    tag: Ints
+    touch: Ints
+    present: Ints
+    dirty: Ints
+    comes: Floats
+    ring_key: Ints
+    ring_halves: Ints
+    merge_key: Ints
+    merge_until: Floats
+    merge_count: Ints
+    merge_sm: Ints
+    merge_reply: Floats
+    counts: Floats
+
+
+def mixed(number: int) -> int:
+    """31 bits that depend on all bits of a number below 2**62."""
+    low, high = number & 0x7FFFFFFF, number >> 31
+    low = ((low ^ low >> 15) * 0x2C1B3C6D ^ high * 0x297A2D39) & 0x7FFFFFFF
+    low = (low ^ low >> 12) * 0x3B9ACA07 & 0x7FFFFFFF
+    return low ^ low >> 15
+
+
+def slices_at(chip: Chip) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """Where the units begin in `free`: slices for loads, for stores, channels, GPCs, SMs' ports in and out, sub-cores,
+    data stages, blocks of atomics. The report of ended CTAs comes last.
+    """
+    stores = chip.slices
+    channels = 2 * chip.slices
+    gpcs = channels + chip.channels
+    ins = gpcs + chip.gpcs
+    outs = ins + chip.sms
+    cores = outs + chip.sms
+    stages = cores + SUB_CORES * chip.sms
+    return 0, stores, channels, gpcs, ins, outs, cores, stages, stages + chip.sms
+
+
+def units(chip: Chip) -> int:
+    """The number of units in `free`."""
+    return slices_at(chip)[8] + BLOCKS + 1
+
+
+def take(memory: MemoryUnits, unit: int, now: float, cycles: float) -> float:
+    """Occupy a unit from `now` on, or from when it is free; return the wait until then."""
+    begin = max(memory.free[unit], now)
+    memory.free[unit] = begin + cycles
+    memory.busy[unit] += cycles
+    return begin - now
+
+
+def find(memory: MemoryUnits, sets: int, key: int) -> int:
+    """The place of a line in L2, or -1."""
+    first = mixed(key) * sets >> 31
+    for place in range(first * WAYS, first * WAYS + WAYS):
+        if memory.tag[place] == key:
+            return place
+    return -1
+
+
+def enter(memory: MemoryUnits, sets: int, key: int) -> int:
+    """Give a line a place in L2; the least recently used line of the set leaves it."""
+    first = mixed(key) * sets >> 31
+    best = first * WAYS
+    for place in range(first * WAYS, first * WAYS + WAYS):
+        if memory.touch[place] < memory.touch[best]:
+            best = place
+    gone = (memory.dirty[best] & 1) + (memory.dirty[best] >> 1)
+    memory.counts[WRITTEN] += gone
+    memory.counts[UNWRITTEN] -= gone
+    memory.tag[best] = key
+    memory.present[best] = memory.dirty[best] = 0
+    memory.comes[best] = 0.0
+    return best
+
+
+def touched(memory: MemoryUnits, sets: int, key: int) -> int:
+    """The place of a line in L2, as the most recently used; it gets one if it has none."""
+    place = find(memory, sets, key)
+    if place < 0:
+        place = enter(memory, sets, key)
+    memory.counts[CLOCK] += 1
+    memory.touch[place] = int(memory.counts[CLOCK])
+    return place
+
+
+def halves_of(mask: int) -> int:
+    """A bit for each half of a line of which a sector is in the mask."""
+    return (1 if mask & 3 else 0) | (2 if mask & 12 else 0)
+
+
+def sectors_in(mask: int) -> int:
+    """The number of bits that are set, of seven."""
+    return (0x4332322132212110 >> 4 * (mask & 15) & 15) + (0x4332322132212110 >> 4 * (mask >> 4) & 15)
+
+
+def load_line(
+    memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float, joins: bool
+) -> float:
+    """The cycle in which the sectors of a line have come to an SM. `joins`: whether it may merge with others."""
+    at = slices_at(chip)
+    gpc = sm * chip.gpcs // chip.sms
+    memory.counts[LOADED] += sent
+    port = max(sent * chip.sm_sector, chip.sm_line)
+    queue = take(memory, at[4] + sm, now, port)
+    queue = max(queue, take(memory, at[3] + gpc, now, sent * chip.gpc_sector))
+    slot = mixed(line * chip.gpcs + gpc) & MERGES - 1
+    key = (line * chip.gpcs + gpc) * 16 + mask
+    waits = joins and memory.merge_key[slot] == key and now < memory.merge_until[slot]
+    if waits and memory.merge_count[slot] < chip.merged and memory.merge_sm[slot] != sm:
+        memory.merge_count[slot] += 1
+        memory.merge_sm[slot] = sm
+        return max(memory.merge_reply[slot], now + chip.l2_cycles + queue)
+    memory.counts[ASKED] += sent
+    number = mixed(line)
+    piece = number * chip.slices >> 31
+    looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
+    place = touched(memory, chip.sets, 2 * line + gpc % 2)
+    missing, found = halves_of(mask) & ~memory.present[place], now + looked
+    if missing:
+        other = find(memory, chip.sets, 2 * line + 1 - gpc % 2)
+        if other >= 0:
+            if missing & memory.present[other]:
+                memory.comes[place] = max(memory.comes[place], memory.comes[other])
+            memory.present[place] |= memory.present[other]
+            missing &= ~memory.present[place]
+    if missing:
+        halves = (missing & 1) + (missing >> 1)
+        memory.counts[READ] += halves
+        channel = at[2] + piece * chip.channels // chip.slices
+        waited = take(memory, channel, found, halves * chip.channel_half)
+        memory.present[place] |= missing
+        memory.comes[place] = found + waited + chip.dram_cycles
+    far = chip.far_cycles * (mixed(line * chip.gpcs + gpc + 77) / 1073741824.0 - 1.0)
+    reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles + far
+    if joins and chip.merged > 1:
+        memory.merge_key[slot], memory.merge_count[slot], memory.merge_sm[slot] = key, 1, sm
+        memory.merge_until[slot] = now + (chip.merge_missed_cycles if missing else chip.merge_cycles)
+        memory.merge_reply[slot] = reply
+    return reply
+
+
+def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> tuple[int, int]:
+    """Halves of a line become dirty; the numbers of halves that are written back for them, and that are newly dirty."""
+    fresh = halves & ~memory.dirty[place]
+    count, back = (fresh & 1) + (fresh >> 1), 0
+    if count == 0:
+        return 0, 0
+    memory.dirty[place] |= halves
+    memory.counts[DIRTIED] += count
+    memory.counts[UNWRITTEN] += count
+    at = int(memory.counts[OLDEST])
+    old = memory.ring_key[at]
+    if old >= 0:
+        gone = find(memory, chip.sets, old)
+        if gone >= 0:
+            written = memory.dirty[gone] & memory.ring_halves[at]
+            memory.dirty[gone] &= ~written
+            back = (written & 1) + (written >> 1)
+    memory.counts[WRITTEN] += back
+    memory.counts[UNWRITTEN] -= back
+    memory.ring_key[at], memory.ring_halves[at] = memory.tag[place], fresh
+    memory.counts[OLDEST] = (at + 1) % len(memory.ring_key)
+    return back, count
+
+
+def store_line(memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float) -> float:
+    """The cycle in which L2 has taken the sectors of a line that an SM stores."""
+    at = slices_at(chip)
+    gpc = sm * chip.gpcs // chip.sms
+    memory.counts[STORED] += sent
+    piece = mixed(line) * chip.slices >> 31
+    taken = now + take(memory, at[1] + piece, now, max(chip.store_line, sent * chip.store_sector))
+    place = touched(memory, chip.sets, 2 * line + gpc % 2)
+    memory.present[place] |= halves_of(mask)
+    written, count = becomes_dirty(memory, chip, place, halves_of(mask))
+    halves = written + chip.dirty_share * count
+    channel = at[2] + piece * chip.channels // chip.slices
+    behind = take(memory, channel, now, halves * chip.channel_half)
+    return max(taken, now + behind - chip.buffered_cycles)
+
+
+def keep_line(memory: MemoryUnits, chip: Chip, key: int, mask: int, stored: int) -> None:
+    """A line of an earlier launch, with the sectors of the mask, is the most recently used."""
+    place, halves = touched(memory, chip.sets, key), halves_of(mask)
+    memory.present[place] |= halves
+    if stored:
+        becomes_dirty(memory, chip, place, halves)

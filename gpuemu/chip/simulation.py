@@ -1,0 +1,388 @@
+"""A whole launch in time: its CTAs on all SMs, step by step.
+
+Each warp is a list of steps (see `steps`): work that takes cycles and occupies its sub-core or the data stage of its
+SM, then a request that leaves the SM, a wait for a reply, an arrival at a meeting, or a wait for it. The steps of all
+warps are taken in the order of time, so the reply to a request moves everything that waits for it.
+
+Atomics on words of one block of 512 bytes follow each other. A CTA that ends is reported, one every `report_cycles`;
+then its place is free for the next CTA.
+
+Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuemu.chip.memory import (
+    BLOCKS,
+    COUNTS,
+    DONE,
+    END_AT,
+    LAST,
+    ORDER,
+    SUB_CORES,
+    Chip,
+    Floats,
+    Ints,
+    MemoryUnits,
+    keep_line,
+    load_line,
+    mixed,
+    sectors_in,
+    slices_at,
+    store_line,
+    take,
+)
+
+RUN, LOAD, STORE, ATOMIC, REPLY, ARRIVE, MEET, END = range(8)
+"""The action of a step after its work: none, a request of three kinds, a wait for a reply, an arrival at a meeting, a
+wait for the meeting, or the end of the warp.
+"""
+FIXED, PRIVATE = -1, -2
+"""Moves of an address: it is the same for all CTAs, or each CTA has its own."""
+LINE_BITS, SECTOR_BITS, BLOCK_BITS = 7, 5, 9
+OWN_BITS, FAR_AWAY = 30, 1 << 50
+"""Data that each CTA has for itself lie 2**OWN_BITS bytes apart, from FAR_AWAY on."""
+NOWHERE = -(1 << 60)
+"""In place of a distance: the CTA does not access the line."""
+
+
+class Steps(NamedTuple):
+    """The steps of a CTA. Warp w has the steps `first[w]` to `first[w + 1]` and begins `start[w]` cycles after the CTA.
+
+    `wait`: cycles that pass in any case before the step. `issue`: cycles for which they occupy the sub-core
+    `sub_core[w]`, `stage`: the data stage. `at`: the number of a request or a meeting, or the cycles of the end.
+    Request r is for the lines `line_of[r]` to `line_of[r + 1]`, `lead[r]` cycles after its step; `stores[r]`: whether
+    it stores. Its reply is an arrival at `meets[r]`, if that is not -1. A meeting needs `arrivals[m]`.
+
+    A line has its address, a bit for each sector, the sectors sent, the sectors of its mask (for a load: 1 if it
+    does not merge), the cycles of its atomics in
+    L2, the number of its move, its turn in it, and the fraction of the CTA's loads or stores before it. `tail`: cycles
+    from the end of the last warp to that of the CTA.
+    """
+
+    first: Ints
+    start: Ints
+    sub_core: Ints
+    wait: Floats
+    issue: Floats
+    stage: Floats
+    kind: Ints
+    at: Ints
+    line_of: Ints
+    lead: Ints
+    stores: Ints
+    meets: Ints
+    arrivals: Ints
+    address: Ints
+    mask: Ints
+    sent: Ints
+    masks: Ints
+    serial: Floats
+    move: Ints
+    turn: Ints
+    before: Floats
+    tail: int
+
+
+class Moves(NamedTuple):
+    """Where the data of each CTA lie, as the distance from those of the CTA with the steps.
+
+    It is `far[of[m] + n]` for CTA n in move m, or, for copies known one by one, `far[of[m] + n * turns[m] + turn]`.
+    Addresses wrap around in a buffer: `begin` and `length` of each move. `work`, `loads`, `stores`: each CTA's fraction
+    of the instructions, loads and stores of the steps.
+    """
+
+    far: Ints
+    of: Ints
+    turns: Ints
+    begin: Ints
+    length: Ints
+    work: Floats
+    loads: Floats
+    stores: Floats
+
+
+class Places(NamedTuple):
+    """The places for CTAs on all SMs: the steps of their warps, the replies to their requests, and their meetings.
+
+    `order`: the SMs in which a round of CTAs begins. `on`: the CTA of a place; `live`: its warps that have not ended;
+    `ends`: the cycle of its last effect. `next`: the step of each warp; `parked`: the meeting that it waits for, or -1.
+    """
+
+    on: Ints
+    live: Ints
+    ends: Floats
+    next: Ints
+    order: Ints
+    parked: Ints
+    reply: Floats
+    missing: Ints
+    met: Floats
+
+
+class Queue(NamedTuple):
+    """The events to come, as a binary heap: `size[0]` of them, with their cycles, the order of their coming, and what
+    they are.
+    """
+
+    when: Floats
+    order: Ints
+    what: Ints
+    size: Ints
+
+
+class Simulation(NamedTuple):
+    """Everything that `run` reads and changes. `marks`: numbers of CTAs after whose end `counts` are kept in `kept`.
+
+    `first`: the first CTA of an earlier launch that only leaves its lines in L2, or -1.
+    """
+
+    steps: Steps
+    moves: Moves
+    chip: Chip
+    memory: MemoryUnits
+    places: Places
+    queue: Queue
+    marks: Ints
+    kept: Floats
+    first: int
+
+
+def address_of(launch: Simulation, line: int, cta: int) -> int:
+    """The address of a line of the steps for a CTA, or -1 if the CTA does not access it."""
+    steps, moves = launch.steps, launch.moves
+    move, address = steps.move[line], steps.address[line]
+    if move == FIXED:
+        return address
+    if move == PRIVATE:
+        return address + FAR_AWAY + (cta << OWN_BITS)
+    index = moves.of[move] + cta
+    if moves.turns[move] > 0:
+        index = moves.of[move] + cta * moves.turns[move] + steps.turn[line]
+    far = moves.far[index]
+    if far == NOWHERE:
+        return -1
+    return moves.begin[move] + (address + far - moves.begin[move]) % moves.length[move]
+
+
+def part_of(steps: Steps, line: int, address: int, part: int) -> tuple[int, int]:
+    """The sectors of a request in the line of its address, or in the next one, and how many are sent for them."""
+    mask, sent = steps.mask[line] << (address >> SECTOR_BITS & 3), steps.sent[line]
+    low, high = mask & 15, mask >> 4
+    if low == 0 or high == 0:
+        return (low, sent) if part == 0 else (high, sent)
+    first = sent * sectors_in(low) // sectors_in(mask)
+    return (low, first) if part == 0 else (high, sent - first)
+
+
+def send(
+    launch: Simulation, sm: int, number: int, line: int, part: tuple[int, int], now: float, serial: float
+) -> float:
+    """Store to a line, or execute atomics there for `serial` cycles; return when L2 is done."""
+    memory, chip, at = launch.memory, launch.chip, slices_at(launch.chip)
+    mask, sent = part
+    port, out = at[5] + sm, (sent + launch.steps.masks[line]) * chip.out_sector
+    leaves = now + take(memory, port, now, out) + out
+    taken = max(leaves, store_line(memory, chip, sm, number, mask, sent, now))
+    memory.free[port] = max(memory.free[port], taken - chip.l2_cycles)
+    if serial >= 0:
+        block = at[8] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
+        taken += take(memory, block, taken, serial) + serial
+    memory.counts[LAST] = max(memory.counts[LAST], taken + chip.l2_cycles)
+    return taken + chip.atomic_cycles if serial >= 0 else taken
+
+
+def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
+    """Send the request of a step; return the cycle of its reply, or in which L2 has taken what it stores."""
+    steps, moves, chip, memory = launch.steps, launch.moves, launch.chip, launch.memory
+    kind, request = steps.kind[step], steps.at[step]
+    stores = kind != LOAD
+    most = moves.stores[cta] if stores else moves.loads[cta]
+    now += steps.lead[request]
+    done = now
+    for line in range(steps.line_of[request], steps.line_of[request + 1]):
+        address = address_of(launch, line, cta)
+        if address < 0 or steps.before[line] >= most:
+            continue
+        for part in range(2):  # the data of another CTA may lie across two lines
+            mask, sent = part_of(steps, line, address, part)
+            if mask == 0:
+                continue
+            number = (address >> LINE_BITS) + part
+            if not stores:
+                reply = load_line(memory, chip, sm, number, mask, sent, now, steps.masks[line] == 0)
+            else:
+                serial = steps.serial[line] if kind == ATOMIC else -1.0
+                reply = send(launch, sm, number, line, (mask, sent), now, serial)
+            done = max(done, reply)
+    return done
+
+
+def push(launch: Simulation, when: float, what: int) -> None:
+    """Add an event: a warp goes on, or the CTA of place -1 - what is done. Equal times keep their order."""
+    queue, memory = launch.queue, launch.memory
+    memory.counts[ORDER] += 1
+    order, at = int(memory.counts[ORDER]), queue.size[0]
+    queue.size[0] += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if queue.when[above] <= when:
+            break
+        queue.when[at], queue.order[at], queue.what[at] = queue.when[above], queue.order[above], queue.what[above]
+        at = above
+    queue.when[at], queue.order[at], queue.what[at] = when, order, what
+
+
+def pop(launch: Simulation) -> int:
+    """Take away the first event; return what it is."""
+    queue = launch.queue
+    found, last = queue.what[0], queue.size[0] - 1
+    queue.size[0] = last
+    when, order, what = queue.when[last], queue.order[last], queue.what[last]
+    at = 0
+    while 2 * at + 1 < last:
+        below = 2 * at + 1
+        if below + 1 < last and comes_before(queue, below + 1, queue.when[below], queue.order[below]):
+            below += 1
+        if not comes_before(queue, below, when, order):
+            break
+        queue.when[at], queue.order[at], queue.what[at] = queue.when[below], queue.order[below], queue.what[below]
+        at = below
+    queue.when[at], queue.order[at], queue.what[at] = when, order, what
+    return found
+
+
+def comes_before(queue: Queue, at: int, when: float, order: int) -> bool:
+    """Whether an event of the queue comes before another one."""
+    return queue.when[at] < when or (queue.when[at] == when and queue.order[at] < order)
+
+
+def go_on(launch: Simulation, warp: int, now: float) -> None:
+    """A warp does the work before its next step."""
+    steps, chip, places = launch.steps, launch.chip, launch.places
+    warps = len(steps.start)
+    place, w = warp // warps, warp % warps
+    places.next[warp] += 1
+    step, sm, at = places.next[warp], place // chip.resident, slices_at(chip)
+    part = launch.moves.work[places.on[place]]
+    ready = now + part * steps.wait[step]
+    issue, stage = part * steps.issue[step], part * steps.stage[step]
+    if issue > 0:
+        core = at[6] + SUB_CORES * sm + steps.sub_core[w]
+        ready = max(ready, now + take(launch.memory, core, now, issue) + issue)
+    if stage > 0:
+        ready = max(ready, now + take(launch.memory, at[7] + sm, now, stage) + stage)
+    push(launch, ready, warp)
+
+
+def begin_cta(launch: Simulation, place: int, cta: int, at: float) -> None:
+    """A CTA takes a place."""
+    steps, places = launch.steps, launch.places
+    warps, meetings = len(steps.start), len(steps.arrivals)
+    places.on[place], places.live[place], places.ends[place] = cta, warps, 0.0
+    for meeting in range(meetings):
+        places.missing[place * meetings + meeting] = steps.arrivals[meeting]
+        places.met[place * meetings + meeting] = 0.0
+    for w in range(warps):
+        places.next[place * warps + w] = steps.first[w] - 1
+        places.parked[place * warps + w] = -1
+        push(launch, at + steps.start[w], place * warps + w)
+
+
+def arrive(launch: Simulation, place: int, meeting: int, when: float) -> None:
+    """An arrival at a meeting in the cycle `when`; the last one lets the warps go on that wait there."""
+    steps, places = launch.steps, launch.places
+    warps, number = len(steps.start), place * len(steps.arrivals) + meeting
+    places.met[number] = max(places.met[number], when)
+    places.missing[number] -= 1
+    if places.missing[number] == 0:
+        for warp in range(place * warps, place * warps + warps):
+            if places.parked[warp] == meeting:
+                places.parked[warp] = -1
+                push(launch, places.met[number], warp)
+
+
+def take_step(launch: Simulation, warp: int, now: float) -> None:
+    """A warp has done the work before a step, and takes the step."""
+    steps, places = launch.steps, launch.places
+    warps, meetings, requests = len(steps.start), len(steps.arrivals), len(steps.lead)
+    place, step = warp // warps, places.next[warp]
+    if step < steps.first[warp % warps]:
+        go_on(launch, warp, now)
+        return
+    kind, at = steps.kind[step], steps.at[step]
+    if kind in (LOAD, STORE, ATOMIC):
+        reply = ask(launch, place // launch.chip.resident, places.on[place], step, now)
+        places.reply[place * requests + at] = reply
+        places.ends[place] = max(places.ends[place], reply)
+        if steps.meets[at] >= 0:
+            arrive(launch, place, steps.meets[at], reply)
+    elif kind == REPLY:
+        if places.reply[place * requests + at] > now:
+            push(launch, places.reply[place * requests + at], warp)
+            return
+    elif kind == ARRIVE:
+        arrive(launch, place, at, now)
+    elif kind == MEET:
+        number = place * meetings + at
+        if places.missing[number] > 0:
+            places.parked[warp] = at
+            return
+        if places.met[number] > now:
+            push(launch, places.met[number], warp)
+            return
+    elif kind == END:
+        places.live[place] -= 1
+        places.ends[place] = max(places.ends[place], now + at)
+        if places.live[place] == 0:
+            push(launch, places.ends[place] + steps.tail, -1 - place)
+        return
+    go_on(launch, warp, now)
+
+
+def leave(launch: Simulation, until: int) -> None:
+    """Leave L2 as the CTAs from `first` to `until` do one after another, without time. Stores make lines dirty."""
+    steps, moves, chip, memory = launch.steps, launch.moves, launch.chip, launch.memory
+    for cta in range(launch.first, until):
+        side = launch.places.order[cta % chip.sms] * chip.gpcs // chip.sms % 2
+        for request in range(len(steps.lead)):
+            for line in range(steps.line_of[request], steps.line_of[request + 1]):
+                address = address_of(launch, line, cta)
+                if address < 0 or steps.before[line] >= max(moves.loads[cta], moves.stores[cta]):
+                    continue
+                for part in range(2):
+                    mask, _ = part_of(steps, line, address, part)
+                    if mask:
+                        keep_line(memory, chip, 2 * ((address >> LINE_BITS) + part) + side, mask, steps.stores[request])
+
+
+def run(launch: Simulation, until: int) -> int:
+    """Run the CTAs up to number `until`; return how many have ended, fewer only if warps wait forever."""
+    chip, memory, places = launch.chip, launch.memory, launch.places
+    if launch.first >= 0:
+        leave(launch, until)
+        return 0
+    report = slices_at(chip)[8] + BLOCKS
+    begun = min(until, chip.sms * chip.resident)
+    for cta in range(begun):
+        place = places.order[cta % chip.sms] * chip.resident + cta // chip.sms
+        begin_cta(launch, place, cta, chip.overhead_cycles + cta // chip.sms * chip.cta_interval)
+    while launch.queue.size[0] > 0:
+        now = launch.queue.when[0]
+        what = pop(launch)
+        if what >= 0:
+            take_step(launch, what, now)
+            continue
+        told = now + take(memory, report, now, chip.report_cycles) + chip.report_cycles
+        memory.counts[END_AT] = max(memory.counts[END_AT], told)
+        memory.counts[DONE] += 1
+        for mark in range(len(launch.marks)):
+            if launch.marks[mark] == int(memory.counts[DONE]):
+                for count in range(COUNTS):
+                    launch.kept[mark * COUNTS + count] = memory.counts[count]
+        if begun < until:
+            begin_cta(launch, -1 - what, begun, told + chip.cta_launch)
+            begun += 1
+    return int(memory.counts[DONE])

@@ -1,0 +1,137 @@
+"""Simulates a whole launch: CTAs that ran on one SM in detail, then all CTAs of the grid on all SMs in time.
+
+This is to replace the estimate of `launch` once it is nowhere worse: see `python -m validation grids --simulated`.
+
+A CTA of the detailed run gives the steps of all (`steps`). `moves` says where the data of each CTA lie. `simulation`
+runs the grid on the chip. The steps are calibrated first: the same CTAs on one SM alone take as long as in detail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.arch import Architecture
+from gpuemu.chip import clock
+from gpuemu.chip.clock import Ended, Grid
+from gpuemu.chip.copies import with_copies
+from gpuemu.chip.cta_work import executed, is_even, parts, work_of
+from gpuemu.chip.estimate import LaunchEstimate, Traffic
+from gpuemu.chip.launch import (
+    ALONE,
+    ATOMICS,
+    DEALING,
+    DRAM,
+    L2,
+    LATENCY,
+    MOSTLY,
+    SHARES,
+    SLOWER,
+    TAIL,
+    TOO_FEW,
+    chosen_ctas,
+    is_cold,
+    select_ctas,
+)  # fmt: skip
+from gpuemu.chip.memory import ASKED, DIRTIED, HALF_BYTES, LOADED, READ, STORED, WRITTEN
+from gpuemu.chip.rates import at_clock
+from gpuemu.chip.steps import steps_of
+from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, address_deltas, l2_requests
+from gpuemu.engine import execute
+from gpuemu.engine.log import Log
+from gpuemu.program.lowering import lower
+from gpuemu.program.program import Program
+from gpuemu.trace.model import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The run of some CTAs on one SM: their numbers in the grid, and the instructions of each."""
+
+    program: Program
+    log: Log
+    numbers: list[int]
+    counts: NDArray[np.float64]
+
+
+def simulate_launch(
+    trace: Trace, arch: Architecture, program: Program, log: Log, engine: str = "auto"
+) -> LaunchEstimate:
+    """Simulate the launch of `trace` on the architecture's chip. `program`, `log`: the run of the SM alone."""
+    chip, sample, work = at_clock(arch.chips[arch.chip], program), trace.sample, work_of(trace)
+    run, events = _detailed(trace, arch, program, log, engine)
+    program, resident = run.program, run.program.resident_ctas
+    places = chip.sms * resident
+    each = l2_requests(program, run.log)
+    full = [with_copies(t, program, run.log, k, events) for k, t in enumerate(each)]
+    reference = _reference(run, work)
+    number, pattern = run.numbers[reference], full[reference]
+    others = [(run.numbers[k], t) for k, t in enumerate(full) if run.numbers[k] != number]
+    moved = address_deltas(trace, pattern, number, others, places)
+    unknown = [pc for pc, move in moved.items() if move is None and trace.code[pc].mnemonic == "UTMALDG"]
+    pattern = pattern.without(unknown)
+    moved = {pc: move for pc, move in moved.items() if pc not in unknown}
+    rows = {stream: row for row, stream in enumerate(moved)}
+    serial = 1 / (chip.atomics_per_cycle or math.inf), 1 / (chip.float_atomics_per_cycle or math.inf)
+    steps = steps_of(program, run.log, reference, pattern, rows, arch, serial)
+    buffers = (*sample.buffers, (LOCAL, places * LOCAL_BYTES)) if sample and sample.buffers else ()
+    weights = work / run.counts[reference], *(parts(trace, work, number, stores) for stores in (False, True))
+    grid = Grid(pattern, moved, weights, buffers, resident, is_cold(arch))
+    own = grid.of(run.numbers)
+    steps = clock.calibrated(steps, own, arch, chip, float(run.log.cta_end.max()))
+    ended = clock.all_sms(steps, grid, arch, chip)
+    alone = clock.one_sm(steps, grid, arch, chip)
+    limits = {
+        ALONE: alone, SHARES: ended.end, DRAM: ended.dram_busy, L2: ended.l2_busy, ATOMICS: ended.atomics_busy,
+        DEALING: ended.reports_busy,
+    }  # fmt: skip
+    # With all caches flushed, the first access waits for a page walk in DRAM.
+    walk = (chip.page_walk_cycles or 0) if is_cold(arch) and len(pattern.line) else 0
+    elapsed = (chip.launch_cycles or 0) + walk + ended.end
+    return LaunchEstimate(
+        round(elapsed), {name: round(n) for name, n in limits.items() if round(n)},
+        _limited_by(limits, trace.launch.ctas, places, chip.sms), _traffic(ended),
+        len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,
+    )  # fmt: skip
+
+
+def _detailed(
+    trace: Trace, arch: Architecture, program: Program, log: Log, engine: str
+) -> tuple[_Run, NDArray[np.int64] | None]:
+    """The run of one SM with the timed CTAs and others of the sample, and the events of its trace."""
+    known, chosen = executed(trace), chosen_ctas(trace)
+    longer = select_ctas(trace, chosen)
+    if longer is not trace:
+        program = lower(longer, arch)
+        log = execute(program, arch, engine)
+    numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
+    return _Run(program, log, numbers, np.array([known[n] for n in numbers], float)), longer.events
+
+
+def _reference(run: _Run, work: NDArray[np.float64]) -> int:
+    """The CTA whose steps represent all others: of those with the most work, the one that lived for the median time."""
+    spans = (run.log.cta_end - run.log.cta_start).astype(float)
+    full = np.flatnonzero(run.counts >= 0.98 * run.counts.max())
+    return int(full[np.argsort(spans[full], kind="stable")[len(full) // 2]])
+
+
+def _traffic(ended: Ended) -> Traffic:
+    """The counters of a launch."""
+    counts = ended.counts
+    read, written, dirtied = (int(counts[n]) * HALF_BYTES for n in (READ, WRITTEN, DIRTIED))
+    loaded, asked, stored = (int(counts[n]) for n in (LOADED, ASKED, STORED))
+    return Traffic(loaded, asked, stored, read, written, dirtied, ended.looked)
+
+
+def _limited_by(limits: dict[str, float], ctas: int, places: int, sms: int) -> str:
+    """The name of the resource that limits a launch, by how long each was busy."""
+    busiest = max((DRAM, L2, ATOMICS, DEALING), key=lambda name: limits[name])
+    if limits[SHARES] >= SLOWER * limits[ALONE]:
+        return busiest if limits[busiest] >= MOSTLY * limits[SHARES] else LATENCY
+    if ctas < sms:
+        return TOO_FEW
+    rounds = ctas / sms
+    return TAIL if ctas > places and math.ceil(rounds) > 1.1 * rounds else ALONE

@@ -1,0 +1,239 @@
+"""The chip in time: its units one by one, and small launches whose cycles follow by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuemu import load_arch, run, trace_kernel
+from gpuemu.chip import clock, simulation
+from gpuemu.chip.clock import Grid
+from gpuemu.chip.memory import (
+    ASKED,
+    DIRTIED,
+    LOADED,
+    READ,
+    UNWRITTEN,
+    WRITTEN,
+    find,
+    keep_line,
+    load_line,
+    mixed,
+    sectors_in,
+    store_line,
+    take,
+    touched,
+)
+from gpuemu.chip.simulation import ARRIVE, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of, pop, push
+from gpuemu.chip.streams import L2Requests
+from gpuemu.chip.whole import simulate_launch
+
+ARCH = load_arch("sm_90")
+H200 = ARCH.chips["H200"]
+ADD = """extern "C" __global__ void add(const float *a, float *b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] = a[i] + 1.f;
+}"""
+
+
+def steps(*warps, lines=(), meetings=()):
+    """Steps of warps, each a list of (wait, issue, stage, kind, at); each line is a request of its own."""
+    column = [step for warp in warps for step in warp]
+    count = len(lines)
+    zeros = np.zeros(count, np.int64)
+    return Steps(
+        first=np.cumsum([0, *map(len, warps)]), start=np.zeros(len(warps), np.int64),
+        sub_core=np.arange(len(warps)) % 4, wait=np.array([s[0] for s in column], float),
+        issue=np.array([s[1] for s in column], float), stage=np.array([s[2] for s in column], float),
+        kind=np.array([s[3] for s in column]), at=np.array([s[4] for s in column]),
+        line_of=np.arange(count + 1), lead=zeros, stores=zeros, meets=zeros - 1,
+        arrivals=np.array(meetings, np.int64), address=np.array(lines, np.int64), mask=zeros + 15, sent=zeros + 4,
+        masks=zeros, serial=zeros.astype(float), move=zeros, turn=zeros, before=zeros.astype(float), tail=0,
+    )  # fmt: skip
+
+
+def grid(ctas=1, resident=1, cold=False, far=None):
+    """CTAs of equal work, `far` bytes apart, or on the same data."""
+    none = np.zeros(1, np.int64)
+    pattern = L2Requests(none, none, none, none, none > 0, none > 0, none, none, none, 0)
+    move = np.zeros(1, np.int64) if far is None else np.arange(ctas) * far
+    return Grid(pattern, {0: move}, (np.ones(ctas),) * 3, (), resident, cold)
+
+
+def launch(given, of, sms=1, chip=H200, marks=(), **values):
+    """A launch of these steps that has not begun."""
+    numbers = clock._chip(ARCH, chip, of, sms)._replace(**values)
+    return clock._launch(given, of, numbers, list(marks))
+
+
+def test_a_unit_is_busy_until_its_last_cycle_and_free_in_the_next():
+    memory = launch(steps([(0, 0, 0, END, 0)]), grid()).memory
+    assert [take(memory, 0, now, 10.0) for now in (5.0, 14.0, 25.0, 100.0)] == [0.0, 1.0, 0.0, 0.0]
+    assert (memory.free[0], memory.busy[0]) == (110.0, 40.0)
+
+
+def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_coming():
+    some = launch(steps(*[[(0, 0, 0, END, 0)]] * 40), grid())
+    times = [float(mixed(n) % 7) for n in range(40)]
+    for what, when in enumerate(times):
+        push(some, when, what)
+    assert [pop(some) for _ in times] == sorted(range(40), key=lambda n: (times[n], n))
+
+
+def test_a_hash_spreads_lines_evenly_whatever_lies_between_them():
+    for distance in (1, 2, 8, 64, 1 << 13):
+        places = np.bincount([mixed(n * distance) * 120 >> 31 for n in range(12_000)], minlength=120)
+        assert places.min() > 60
+        assert places.max() < 145
+
+
+@pytest.mark.parametrize("mask", range(128))
+def test_sectors_are_counted(mask):
+    assert sectors_in(mask) == bin(mask).count("1")
+
+
+def test_sectors_of_other_ctas_may_lie_across_two_lines():
+    one = steps([(0, 0, 0, END, 0)], lines=[0])
+    assert [part_of(one, 0, 0, part) for part in (0, 1)] == [(15, 4), (0, 4)]
+    assert [part_of(one, 0, 64, part) for part in (0, 1)] == [(12, 2), (3, 2)]
+
+
+def test_l2_finds_a_line_until_so_many_others_of_its_set_were_used():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(), sets=1)
+    for key in range(16):
+        touched(some.memory, 1, key)
+    touched(some.memory, 1, 0)
+    touched(some.memory, 1, 99)
+    assert find(some.memory, 1, 0) >= 0
+    assert find(some.memory, 1, 1) == -1
+
+
+def test_a_miss_comes_from_dram_once_and_its_other_half_later():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True))
+    memory, chip = some.memory, some.chip._replace(far_cycles=0.0)
+    first = load_line(memory, chip, 0, 7, 3, 2, 1000.0, False)
+    assert first == pytest.approx(1000 + chip.l2_cycles + chip.dram_cycles)
+    assert load_line(memory, chip, 0, 7, 3, 2, 5000.0, False) == pytest.approx(5000 + chip.l2_cycles)
+    assert memory.counts[READ] == 1
+    load_line(memory, chip, 0, 7, 15, 4, 9000.0, False)
+    assert memory.counts[READ] == 2
+
+
+def test_the_other_side_of_the_chip_has_a_copy_of_its_own_but_needs_no_dram():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True), sms=132)
+    memory = some.memory
+    for sm in (0, 20):
+        load_line(memory, some.chip, sm, 7, 15, 4, 1000.0, False)
+    assert memory.counts[READ] == 2
+    assert all(find(memory, some.chip.sets, key) >= 0 for key in (14, 15))
+
+
+def test_equal_loads_of_a_gpc_merge_within_the_window_only():
+    for later, asked in ((H200.merge_cycles - 1, 4), (H200.merge_cycles, 8)):
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
+        keep_line(some.memory, some.chip, 14, 15, 0)
+        for sm, now in ((0, 1000.0), (1, 1000.0 + later)):
+            load_line(some.memory, some.chip, sm, 7, 15, 4, now, True)
+        assert some.memory.counts[ASKED] == asked
+        assert some.memory.counts[LOADED] == 8
+
+
+def test_the_oldest_dirty_line_is_written_back_when_too_many_are():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid())
+    some = some._replace(memory=some.memory._replace(ring_key=np.full(3, -1), ring_halves=np.zeros(3, np.int64)))
+    for line in range(5):
+        store_line(some.memory, some.chip, 0, line, 15, 4, 0.0)
+    assert [some.memory.counts[n] for n in (DIRTIED, WRITTEN, UNWRITTEN)] == [10, 4, 6]
+    dirty = [some.memory.dirty[find(some.memory, some.chip.sets, 2 * line)] for line in range(5)]
+    assert dirty == [0, 0, 3, 3, 3]
+    store_line(some.memory, some.chip, 0, 4, 15, 4, 0.0)  # it is dirty already
+    assert some.memory.counts[DIRTIED] == 10
+
+
+def test_warps_of_a_sub_core_take_turns_and_those_of_others_do_not_wait():
+    busy = [(10, 100, 0, RUN, 0), (0, 0, 0, END, 0)]
+    for count, end in ((4, 100), (5, 200)):
+        some = launch(steps(*[busy] * count), grid(), overhead_cycles=0.0, report_cycles=0.0)
+        simulation.run(some, 1)
+        assert some.memory.counts[10] == end
+
+
+def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
+    asks = [(0, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (5, 0, 0, ARRIVE, 0), (0, 0, 0, END, 0)]
+    waits = [(1, 0, 0, MEET, 0), (2, 0, 0, END, 0)]
+    some = launch(
+        steps(asks, waits, lines=[128], meetings=[1]), grid(), overhead_cycles=0.0, report_cycles=0.0, far_cycles=0.0,
+        dram_cycles=0.0,
+    )  # fmt: skip
+    simulation.run(some, 1)
+    assert some.memory.counts[10] == some.chip.l2_cycles + 5 + 2
+
+
+def test_ended_ctas_are_reported_one_by_one_and_then_give_their_places_away():
+    one = [(100, 0, 0, END, 0)]
+    some = launch(
+        steps(one), grid(ctas=3, resident=2), overhead_cycles=0.0, cta_interval=0.0, cta_launch=50.0, report_cycles=7.0
+    )
+    assert simulation.run(some, 3) == 3
+    assert some.memory.counts[10] == 107 + 50 + 100 + 7  # the third takes the place of the first
+
+
+def test_stores_do_not_hold_up_the_warp_but_the_launch():
+    stores = [(0, 0, 0, STORE, 0), (1, 0, 0, END, 0)]
+    of = grid(ctas=1)
+    ended = clock.all_sms(steps(stores, lines=[0]), of, ARCH, H200.model_copy(update={"cta_dispatch_cycles": None}))
+    assert ended.end > ended.counts[10]
+
+
+@pytest.mark.parametrize("wanted", [4, 9, 12])
+def test_calibrated_steps_take_the_wanted_time(wanted):
+    work = [(100, 300, 0, RUN, 0), (0, 0, 0, END, 0)]
+    own = grid(ctas=3, resident=2)
+    found = clock.calibrated(steps(*[work] * 4), own, ARCH, H200, 500.0 * wanted)
+    some = clock._alone(found, own, ARCH, H200, [])
+    simulation.run(some, 3)
+    assert some.memory.counts[10] == pytest.approx(500.0 * wanted, rel=clock.CLOSE)
+
+
+def test_a_part_of_a_long_grid_has_whole_rounds_and_the_same_last_round():
+    looked, marks = clock._part(10_037, 10_037, 100, 900)
+    assert looked % 100 == 37
+    assert looked < 1000
+    assert marks == [(looked // 100 - 2) * 100, (looked // 100 - 1) * 100]
+    assert clock._part(50, 50, 100, 900)[0] == 50
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory):
+    source = tmp_path_factory.mktemp("add") / "add.cu"
+    source.write_text(ADD)
+
+    def trace(ctas):
+        a = np.zeros(256 * ctas, np.float32)
+        given = trace_kernel(str(source), "add", ctas, 256, args=[a, a.copy(), len(a)], arch=ARCH, timed_only=True)
+        return given, run(given, ARCH)
+
+    return trace
+
+
+@pytest.mark.slow
+def test_compiled_and_plain_functions_leave_the_same_numbers(added, monkeypatch):
+    given, result = added(40)
+    found = []
+    for compiled in (False, True):
+        monkeypatch.setattr(clock, "_asked", 0)
+        monkeypatch.setattr(clock, "WORTH_LOADING", 0 if compiled else 1 << 60)
+        found.append(simulate_launch(given, ARCH, result.program, result.log))
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_a_launch_moves_its_data_and_takes_longer_with_more_ctas(added):
+    whole = []
+    for ctas in (10, 132, 400):
+        given, result = added(ctas)
+        whole.append(simulate_launch(given, ARCH, result.program, result.log))
+        moved = whole[-1].traffic
+        assert moved.loaded_sectors == moved.stored_sectors == ctas * 32
+    assert whole[0].elapsed < whole[1].elapsed < whole[2].elapsed
+    assert len(whole[0].limits) >= 2
