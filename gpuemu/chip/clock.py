@@ -23,13 +23,16 @@ from gpuemu.chip.l2 import KIB, LINE_BYTES
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
+    DIRTIED,
     DONE,
     END_AT,
     HALF_BYTES,
     LAST,
     MERGES,
+    PEAK,
     UNWRITTEN,
     WAYS,
+    WRITTEN,
     Chip,
     MemoryUnits,
     slices_at,
@@ -295,6 +298,7 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
     wanted = WARMING * (len(launch.memory.tag) if kept is None else min(kept, len(launch.memory.tag)))
     first = max(0, until - FEWEST_ROUNDS - wanted // each)
     _run(launch._replace(first=first), until, (until - first) * each)
+    launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0
     if kept is not None:
         tag, touch, present = (np.asarray(column) for column in launch.memory[2:5])
         oldest = np.sort(touch)[-kept] if 0 < kept <= len(touch) else len(touch)
@@ -307,6 +311,7 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
         launch = launch._replace(
             memory=launch.memory._replace(tag=tag, touch=touch, present=present, dirty=dirty, counts=counts)
         )
+    launch.memory.counts[PEAK] = launch.memory.counts[UNWRITTEN]
     return launch
 
 

@@ -6,7 +6,7 @@ A request is answered at once, by units that remember until when they are busy. 
 * L2 consists of slices, each with its part of the rates. A line lies in one slice, and takes a place on each side of
   the chip that uses it. The least recently used line of a set is evicted.
 * A slice passes misses to a channel of DRAM. A store makes its half of a line dirty. If too many are, the
-  oldest are written back. Dirty halves that stay take `dirty_share` of that time.
+  oldest are written back. Dirty halves that stay take `dirty_share` of that time, as more are dirty than ever before.
 * Equal loads of a GPC's SMs merge, if they come within a window after the first.
 
 Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
@@ -28,12 +28,13 @@ WAYS, SUB_CORES, BLOCKS, MERGES = 16, 4, 1 << 12, 1 << 15
 """Lines of a set of L2, sub-cores of an SM, and places for blocks of atomics and for loads that may merge."""
 HALF_BYTES = 64
 """DRAM transfers half a line at a time."""
-LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER, OLDEST = range(13)
+LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER, OLDEST, PEAK = range(14)
 """The counts: sectors that SMs load, that L2 is asked for, and that are stored; halves that DRAM reads, that become
 dirty, that are written back, that are dirty now; touches so far; the cycle of the last store; CTAs done; the cycle of
-the last report; events so far; the place in `ring` of the oldest dirty half.
+the last report; events so far; the place in `ring` of the oldest dirty half; the
+most halves that were dirty.
 """
-COUNTS = 13
+COUNTS = 14
 
 
 class Chip(NamedTuple):
@@ -139,9 +140,12 @@ def find(memory: MemoryUnits, sets: int, key: int) -> int:
     return -1
 
 
-def enter(memory: MemoryUnits, sets: int, key: int) -> int:
-    """Give a line a place in L2; the least recently used line of the set leaves it."""
-    first = mixed(key) * sets >> 31
+def enter(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
+    """Give a line a place in L2; the least recently used line of the set leaves it, and DRAM takes its dirty halves.
+
+    With a negative cycle, nothing takes time.
+    """
+    first = mixed(key) * chip.sets >> 31
     best = first * WAYS
     for place in range(first * WAYS, first * WAYS + WAYS):
         if memory.touch[place] < memory.touch[best]:
@@ -149,17 +153,24 @@ def enter(memory: MemoryUnits, sets: int, key: int) -> int:
     gone = (memory.dirty[best] & 1) + (memory.dirty[best] >> 1)
     memory.counts[WRITTEN] += gone
     memory.counts[UNWRITTEN] -= gone
+    if gone > 0 and now >= 0:
+        take(memory, channel_of(chip, memory.tag[best] >> 1), now, gone * chip.channel_half)
     memory.tag[best] = key
     memory.present[best] = memory.dirty[best] = 0
     memory.comes[best] = 0.0
     return best
 
 
-def touched(memory: MemoryUnits, sets: int, key: int) -> int:
+def channel_of(chip: Chip, line: int) -> int:
+    """The unit of the channel of DRAM behind a line's slice."""
+    return slices_at(chip)[2] + (mixed(line) * chip.slices >> 31) * chip.channels // chip.slices
+
+
+def touched(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
     """The place of a line in L2, as the most recently used; it gets one if it has none."""
-    place = find(memory, sets, key)
+    place = find(memory, chip.sets, key)
     if place < 0:
-        place = enter(memory, sets, key)
+        place = enter(memory, chip, key, now)
     memory.counts[CLOCK] += 1
     memory.touch[place] = int(memory.counts[CLOCK])
     return place
@@ -196,7 +207,7 @@ def load_line(
     number = mixed(line)
     piece = number * chip.slices >> 31
     looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
-    place = touched(memory, chip.sets, 2 * line + gpc % 2)
+    place = touched(memory, chip, 2 * line + gpc % 2, now)
     missing, found = halves_of(mask) & ~memory.present[place], now + looked
     if missing:
         other = find(memory, chip.sets, 2 * line + 1 - gpc % 2)
@@ -208,8 +219,7 @@ def load_line(
     if missing:
         halves = (missing & 1) + (missing >> 1)
         memory.counts[READ] += halves
-        channel = at[2] + piece * chip.channels // chip.slices
-        waited = take(memory, channel, found, halves * chip.channel_half)
+        waited = take(memory, channel_of(chip, line), found, halves * chip.channel_half)
         memory.present[place] |= missing
         memory.comes[place] = found + waited + chip.dram_cycles
     far = chip.far_cycles * (mixed(line * chip.gpcs + gpc + 77) / 1073741824.0 - 1.0)
@@ -221,12 +231,12 @@ def load_line(
     return reply
 
 
-def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> tuple[int, int]:
-    """Halves of a line become dirty; the numbers of halves that are written back for them, and that are newly dirty."""
+def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> int:
+    """Halves of a line become dirty; the number of halves that are written back for them."""
     fresh = halves & ~memory.dirty[place]
     count, back = (fresh & 1) + (fresh >> 1), 0
     if count == 0:
-        return 0, 0
+        return 0
     memory.dirty[place] |= halves
     memory.counts[DIRTIED] += count
     memory.counts[UNWRITTEN] += count
@@ -242,7 +252,7 @@ def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> t
     memory.counts[UNWRITTEN] -= back
     memory.ring_key[at], memory.ring_halves[at] = memory.tag[place], fresh
     memory.counts[OLDEST] = (at + 1) % len(memory.ring_key)
-    return back, count
+    return back
 
 
 def store_line(memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float) -> float:
@@ -252,18 +262,20 @@ def store_line(memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, s
     memory.counts[STORED] += sent
     piece = mixed(line) * chip.slices >> 31
     taken = now + take(memory, at[1] + piece, now, max(chip.store_line, sent * chip.store_sector))
-    place = touched(memory, chip.sets, 2 * line + gpc % 2)
+    place = touched(memory, chip, 2 * line + gpc % 2, now)
     memory.present[place] |= halves_of(mask)
-    written, count = becomes_dirty(memory, chip, place, halves_of(mask))
-    halves = written + chip.dirty_share * count
-    channel = at[2] + piece * chip.channels // chip.slices
-    behind = take(memory, channel, now, halves * chip.channel_half)
+    halves = float(becomes_dirty(memory, chip, place, halves_of(mask)))
+    more = memory.counts[UNWRITTEN] - memory.counts[PEAK]
+    if more > 0:
+        memory.counts[PEAK] += more
+        halves += chip.dirty_share * more
+    behind = take(memory, channel_of(chip, line), now, halves * chip.channel_half)
     return max(taken, now + behind - chip.buffered_cycles)
 
 
 def keep_line(memory: MemoryUnits, chip: Chip, key: int, mask: int, stored: int) -> None:
     """A line of an earlier launch, with the sectors of the mask, is the most recently used."""
-    place, halves = touched(memory, chip.sets, key), halves_of(mask)
+    place, halves = touched(memory, chip, key, -1.0), halves_of(mask)
     memory.present[place] |= halves
     if stored:
         becomes_dirty(memory, chip, place, halves)

@@ -286,7 +286,7 @@ class _Builder:
         masks = np.where(pattern.written, self.arch.global_memory.mask_sectors, 1) * pattern.in_pieces
         before = np.zeros(len(pattern.line))
         for which in (pattern.written, ~pattern.written):
-            before[which] = np.arange(which.sum()) / max(1, which.sum())
+            before[which] = (np.arange(which.sum()) + 0.5) / max(1, which.sum())
         return Steps(
             first=np.array(self.first), start=np.asarray(log.warp_start[warps] - log.cta_start[cta]),
             sub_core=np.asarray(log.warp_sub_core[warps]), wait=between(np.maximum(0.0, self.columns.own)),

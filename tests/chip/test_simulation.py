@@ -101,9 +101,9 @@ def test_sectors_of_other_ctas_may_lie_across_two_lines():
 def test_l2_finds_a_line_until_so_many_others_of_its_set_were_used():
     some = launch(steps([(0, 0, 0, END, 0)]), grid(), sets=1)
     for key in range(16):
-        touched(some.memory, 1, key)
-    touched(some.memory, 1, 0)
-    touched(some.memory, 1, 99)
+        touched(some.memory, some.chip, key, 0.0)
+    touched(some.memory, some.chip, 0, 0.0)
+    touched(some.memory, some.chip, 99, 0.0)
     assert find(some.memory, 1, 0) >= 0
     assert find(some.memory, 1, 1) == -1
 
