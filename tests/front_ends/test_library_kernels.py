@@ -57,6 +57,14 @@ def numbers(torch: Any, *shapes: tuple[int, ...]) -> list[Any]:
     return [torch.randn(*shape, device="cuda") for shape in shapes]
 
 
+def sparsemax(torch: Any, x: Any) -> Any:
+    """The nearest point of the simplex to each row."""
+    falling = x.sort(-1, descending=True).values
+    above = falling.cumsum(-1) - 1
+    support = (falling * torch.arange(1, x.shape[-1] + 1) > above).sum(-1, keepdim=True)
+    return (x - above.gather(-1, support - 1) / support).clamp(min=0)
+
+
 LIGER: dict[str, tuple[str, str, Callable[..., Any], list[tuple[int, ...]], tuple[Any, ...]]] = {
     "rms_norm": (
         "rms_norm", "LigerRMSNormFunction",
@@ -78,6 +86,7 @@ LIGER: dict[str, tuple[str, str, Callable[..., Any], list[tuple[int, ...]], tupl
         [(8, 256), (8, 256)], (),
     ),
     "softmax": ("softmax", "LigerSoftmaxFunction", lambda t, a: a.softmax(-1), [(8, 256)], ()),
+    "sparsemax": ("sparsemax", "LigerSparsemaxFunction", lambda t, a: sparsemax(t, a), [(8, 256)], (-1,)),
 }  # fmt: skip
 """Kernel → module, class, PyTorch's operation, shapes of the inputs, and further arguments."""
 
@@ -109,6 +118,71 @@ def test_cross_entropies_of_liger(torch: Any) -> None:
         lambda x, w: entropy(x @ w.T, targets), *numbers(torch, (16, 64), (256, 64)),
     )  # fmt: skip
     assert max(plain, fused) <= MOST
+
+
+def test_distances_of_distributions_of_liger(torch: Any) -> None:
+    needs("liger_kernel")
+    from liger_kernel.ops.kl_div import LigerKLDivLossFunction
+    from liger_kernel.ops.tvd import LigerTVDLossFunction
+
+    (right,) = numbers(torch, (8, 256))
+    right = right.softmax(-1)
+    divergence = apart_with_gradients(
+        torch, lambda x: LigerKLDivLossFunction.apply(x, right, "batchmean", False, 1e-10),
+        lambda x: torch.nn.functional.kl_div(x, right, reduction="batchmean"),
+        numbers(torch, (8, 256))[0].log_softmax(-1),
+    )  # fmt: skip
+    variation = apart_with_gradients(
+        torch, lambda x: LigerTVDLossFunction.apply(x, right, None, "batchmean", -100),
+        lambda x: (x - right).abs().sum() / 16, numbers(torch, (8, 256))[0].softmax(-1),
+    )  # fmt: skip
+    assert max(divergence, variation) <= MOST
+
+
+def test_embeddings_of_liger(torch: Any) -> None:
+    needs("liger_kernel")
+    from liger_kernel.ops.experimental.embedding import LigerEmbeddingFunction
+    from liger_kernel.ops.rope import LigerRopeFunction
+
+    words = torch.randint(64, (32,))
+    assert apart_with_gradients(
+        torch, lambda w: LigerEmbeddingFunction.apply(w, words), lambda w: torch.nn.functional.embedding(words, w),
+        *numbers(torch, (64, 128)),
+    ) <= MOST  # fmt: skip
+    queries, keys = numbers(torch, (1, 4, 16, 32), (1, 2, 16, 32))
+    angles = torch.outer(torch.arange(16.0), 1e4 ** (-torch.arange(0, 32, 2) / 32))
+    cosines, sines = (f(torch.cat([angles, angles], -1))[None] for f in (torch.cos, torch.sin))
+    turned = LigerRopeFunction.apply(queries.clone(), keys.clone(), cosines, sines)
+    for found, x in zip(turned, (queries, keys), strict=True):
+        across = torch.cat([-x[..., 16:], x[..., :16]], -1)
+        assert apart(found, x * cosines[:, None] + across * sines[:, None]) <= MOST
+
+
+def test_norms_and_sums_of_flash_linear_attention(torch: Any) -> None:
+    needs("fla")
+    from fla.modules.l2norm import l2norm
+    from fla.modules.layernorm import rms_norm
+    from fla.ops.utils.cumsum import chunk_global_cumsum
+
+    x, w = numbers(torch, (8, 128), (128,))
+    assert apart(l2norm(x), torch.nn.functional.normalize(x, dim=-1)) <= MOST
+    assert apart(rms_norm(x, w, None, eps=1e-5), x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w) <= MOST
+    (x,) = numbers(torch, (1, 64, 2))
+    assert apart(chunk_global_cumsum(x), x.cumsum(1)) <= MOST
+
+
+def test_retention_of_flash_linear_attention(torch: Any) -> None:
+    needs("fla")
+    from fla.ops.retention import fused_recurrent_retention
+
+    q, k, v = numbers(torch, *[(1, 16, 2, 32)] * 3)
+    found, _ = fused_recurrent_retention(q, k, v)
+    state, right = torch.zeros(1, 2, 32, 32), []
+    decay = (1 - 2.0 ** (-5 - torch.arange(2).float()))[None, :, None, None]
+    for t in range(16):
+        state = state * decay + k[:, t][..., None] * v[:, t][:, :, None]
+        right.append((q[:, t][..., None] * 32**-0.5 * state).sum(2))
+    assert apart(found, torch.stack(right, 1)) <= MOST
 
 
 def test_a_recurrence_of_flash_linear_attention(torch: Any) -> None:
