@@ -139,7 +139,8 @@ class Launches:
 
     def _run(self, launch: Pending) -> None:
         if self._settings.inspect is not None:
-            config = launch.job.config(self._settings.arch, self._memory.apart(launch.everything), timed_only=False)
+            memory = self._memory.apart(launch.everything, as_requested=True)
+            config = launch.job.config(self._settings.arch, memory, timed_only=False)
             launch.record.findings = tuple(self._settings.inspect(config))
         elif self._repeated(launch):
             return

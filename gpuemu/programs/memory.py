@@ -126,14 +126,18 @@ class ProgramMemory:
                 found.append(self._by_start[start])
         return found
 
-    def apart(self, allocations: Iterable[Allocation]) -> dict[int, NDArray[np.uint8]]:
-        """The contents of allocations by their addresses, in private memory. Writes copy their pages."""
+    def apart(self, allocations: Iterable[Allocation], as_requested: bool = False) -> dict[int, NDArray[np.uint8]]:
+        """The contents of allocations by their addresses, in private memory. Writes copy their pages.
+
+        `as_requested`: without the rest of the last page, so that memcheck finds accesses there.
+        """
         own = mmap.mmap(self._file, len(self._heap), flags=mmap.MAP_PRIVATE | _NO_RESERVE)
         heap = np.frombuffer(own, np.uint8)
-        return {
-            one.start: one.data.copy() if one.offset is None else heap[one.offset : one.offset + len(one.data)]
-            for one in allocations
-        }
+        found = {}
+        for one in allocations:
+            data = one.data.copy() if one.offset is None else heap[one.offset : one.offset + len(one.data)]
+            found[one.start] = data[: one.size] if as_requested else data
+        return found
 
     @property
     def everything(self) -> list[Allocation]:

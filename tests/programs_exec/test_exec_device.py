@@ -340,6 +340,20 @@ def test_the_tools_of_check_look_at_each_launch_in_memory_of_its_own(cubin: byte
     assert "memcheck" in found[2]
 
 
+@pytest.mark.parametrize(("at", "tools"), [(99, []), (100, ["memcheck"])])
+def test_memcheck_finds_a_store_past_the_requested_bytes_within_the_page(
+    cubin: bytes, at: int, tools: list[str]
+) -> None:
+    from gpuemu.cli.program_run import _check
+
+    program = Program(cubin, inspect=_check)
+    data = program.allocate(np.zeros(100, "i4"))
+    program.launch("outside", 1, 1, "Qq", data, at)
+    (one,) = program.launches
+    assert [finding.tool for finding in one.findings] == tools
+    assert one.values == "executed", "a GPU maps whole pages"
+
+
 def test_check_executes_each_time_from_the_same_contents(cubin: bytes) -> None:
     from gpuemu.studies.check.api import check_launch
 
