@@ -232,7 +232,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
 
     channels = max(1, slices // CHANNEL_SLICES)
     return Chip(
-        sms=sms, gpcs=gpcs, resident=grid.resident, ctas=len(grid.weights[0]), slices=slices, channels=channels,
+        sms=sms, gpcs=gpcs, resident=grid.resident, slices=slices, channels=channels,
         sets=max(1, size * KIB // LINE_BYTES // WAYS), l2_cycles=float(l2 - before), dram_cycles=float(dram - l2),
         atomic_cycles=float(memory.atomic_latency_cycles - before), far_cycles=float(chip.far_cycles or 0),
         slice_line=each(1, chip.l2_lines_per_cycle, slices),

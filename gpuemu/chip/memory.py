@@ -43,7 +43,6 @@ class Chip(NamedTuple):
     sms: int
     gpcs: int
     resident: int
-    ctas: int
     slices: int
     channels: int
     sets: int

@@ -67,7 +67,7 @@ def simulate_launch(
     places = chip.sms * resident
     each = l2_requests(program, run.log)
     full = [with_copies(t, program, run.log, k, events) for k, t in enumerate(each)]
-    reference = _reference(run, work)
+    reference = _reference(run)
     number, pattern = run.numbers[reference], full[reference]
     others = [(run.numbers[k], t) for k, t in enumerate(full) if run.numbers[k] != number]
     moved = address_deltas(trace, pattern, number, others, places)
@@ -111,7 +111,7 @@ def _detailed(
     return _Run(program, log, numbers, np.array([known[n] for n in numbers], float)), longer.events
 
 
-def _reference(run: _Run, work: NDArray[np.float64]) -> int:
+def _reference(run: _Run) -> int:
     """The CTA whose steps represent all others: of those with the most work, the one that lived for the median time."""
     spans = (run.log.cta_end - run.log.cta_start).astype(float)
     full = np.flatnonzero(run.counts >= 0.98 * run.counts.max())

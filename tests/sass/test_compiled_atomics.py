@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-from gpuemu.sass.compiled import loading
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.recorder import Recorder
 from tests.sass.harness import surroundings
-
-
-@pytest.fixture
-def loops() -> Iterator[None]:
-    """Compiled loops from the first instruction on."""
-    pytest.importorskip("numba")
-    loading.LOOPS.force()
-    yield
-    loading.LOOPS.forget()
 
 
 def left(sass: str, compiled: bool) -> tuple[list[object], CtaExecutor, bool]:

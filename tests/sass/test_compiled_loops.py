@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,15 +32,6 @@ MORE_PROGRAMS, MORE_LEFT = 50, "59c82a6d958f61c7"
 """The same for programs with products, copies and atomics."""
 NUMBER_PROGRAMS, NUMBERS_LEFT = 50, "cd5605e264f5cf22"
 """The same for programs with float64, pairs of 16-bit floats and atomics of 64 bits."""
-
-
-@pytest.fixture
-def loops() -> Iterator[None]:
-    """Compiled loops from the first instruction on."""
-    pytest.importorskip("numba")
-    loading.LOOPS.force()
-    yield
-    loading.LOOPS.forget()
 
 
 def test_random_programs_leave_what_they_always_left() -> None:

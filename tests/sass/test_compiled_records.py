@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpuemu.sass.compiled import loading
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
@@ -23,15 +21,6 @@ sys.path.insert(0, TOOLS)
 import random_programs  # noqa: E402
 
 sys.path.remove(TOOLS)
-
-
-@pytest.fixture
-def loops() -> Iterator[None]:
-    """Compiled loops from the first instruction on."""
-    pytest.importorskip("numba")
-    loading.LOOPS.force()
-    yield
-    loading.LOOPS.forget()
 
 
 def recorded(sass: str, compiled: bool, lanes: int = 96, arch: str = "sm_90") -> tuple[list[Any], CtaExecutor]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpuemu.sass.compiled import loading
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
@@ -26,15 +24,6 @@ import random_programs  # noqa: E402
 sys.path.remove(TOOLS)
 PROGRAMS, LEFT = 50, "24b5831759f5ed3d"
 """Random programs, and a hash of what they leave, the clock and the count of instructions among it."""
-
-
-@pytest.fixture
-def loops() -> Iterator[None]:
-    """Compiled loops from the first instruction on."""
-    pytest.importorskip("numba")
-    loading.LOOPS.force()
-    yield
-    loading.LOOPS.forget()
 
 
 def test_random_programs_whose_lanes_part_leave_what_they_always_left() -> None:
