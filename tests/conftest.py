@@ -7,11 +7,13 @@ HYPOTHESIS_PROFILE=explore draws new ones each time. Golden files were written b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from gpuemu.sass.compiled import loading
 
 pytest_plugins = ["lanes", "pytester"]
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers
@@ -35,3 +37,12 @@ def check_golden(name: str, text: str, folder: Path = GOLDEN) -> None:
 def golden() -> Callable[..., None]:
     """See check_golden."""
     return check_golden
+
+
+@pytest.fixture
+def loops() -> Iterator[None]:
+    """Compiled loops from the first instruction on."""
+    pytest.importorskip("numba")
+    loading.LOOPS.force()
+    yield
+    loading.LOOPS.forget()

@@ -146,12 +146,16 @@ class _Execution:
                 done += one.keep or not self._config.timed_only
                 self.executed.work[one.number] = one.executed
                 progress(done, ctas)
+                if observer is not None and observer.has_enough:
+                    break
             self._begun.update(self._order)
         except ExecutionError as error:
             if observer is None or not observer.forgives:
                 raise _explained(error, prepared.function, prepared.file, self._turns.now, prepared.launch) from None
             observer.fails(error)
             observer.ends()
+            if observer.has_enough:
+                return
             self._ended |= {one.number: one for one in self._turns.begun() if one.keep}
             self._in_order = deque(sorted(self._ended))
             self._record()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuemu.sass.image.cubin import Cubin
     from gpuemu.sass.machine.memory import Device
     from gpuemu.sass.machine.observer import Observer
+    from gpuemu.sass.tools.disassembly import DecodedFunction
 
 Sizes = tuple[int, int, int]
 """Sizes in x, y and z."""
@@ -29,11 +30,11 @@ DEFAULT_STACK_BYTES = 1024
 class LaunchConfig:
     """A kernel, its launch, the hardware, and the CTAs to execute and record.
 
-    `code`: path of a .cu, .ptx or .cubin, the bytes of a cubin, or a Cubin. `kernel` may be None if there is only one.
-    `grid` and `cluster` count CTAs, and `block` counts threads. `cluster` is for kernels that do not fix their own size
-    (cudaLaunchAttributeClusterDimension). `args` are in the kernel's order. NumPy arrays are device buffers, updated in
-    place. Python ints and floats get the parameter's type, while NumPy and ctypes scalars have their own. A tuple is a
-    structure.
+    `code`: path of a .cu, .ptx or .cubin, the bytes of a cubin, a Cubin, or a decoded kernel. `kernel` may be None if
+    there is only one. `grid` and `cluster` count CTAs, and `block` counts threads. `cluster` is for kernels that do not
+    fix their own size (cudaLaunchAttributeClusterDimension). `args` are in the kernel's order. NumPy arrays are device
+    buffers, updated in place. Python ints and floats get the parameter's type, while NumPy and ctypes scalars have
+    their own. A tuple is a structure.
 
     `arch` is the hardware with its chip and caches; a name such as "sm_90a" only selects the target of a .cu. `options`
     are passed to the compiler of a .cu.
@@ -46,7 +47,7 @@ class LaunchConfig:
     `noise` seeds random bits for unwritten registers and shared memory, which are otherwise zeros.
     """
 
-    code: str | os.PathLike[str] | bytes | Cubin
+    code: str | os.PathLike[str] | bytes | Cubin | DecodedFunction
     kernel: str | None = None
     grid: Sizes = (1, 1, 1)
     block: Sizes = (32, 1, 1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gpuemu.isa import opcodes as isa
-from gpuemu.sass.compiled import loading
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
 
@@ -22,15 +21,6 @@ Forget = Callable[..., None]
 @cache
 def _compile(name: str, arch: str) -> Cubin:
     return load_cubin(KERNELS / f"{name}.cu", arch, "nvrtc")
-
-
-@pytest.fixture
-def loops() -> Iterator[None]:
-    """Compiled loops from the first instruction on."""
-    pytest.importorskip("numba")
-    loading.LOOPS.force()
-    yield
-    loading.LOOPS.forget()
 
 
 @pytest.fixture(scope="session")

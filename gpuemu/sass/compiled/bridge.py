@@ -201,7 +201,7 @@ class Bridge:
         state = self._state
         self._put_groups(cta)
         state[TURN], state[LEFT] = cta.turn, cta.left
-        recording = self._recording_of(cta) if cta.keep else None
+        recording = self._recording_of(cta) if cta.keep or self._environment.observer is not None else None
         why = self._call(cta.convergence, cta.barriers, self._none)
         if recording is not None:
             recording.flush(state)
@@ -233,9 +233,9 @@ class Bridge:
         environment = self._environment
         if self._recording is None:
             copies = any(i.mnemonic == "LDGSTS" for i in environment.code)
-            self._recording = Recording(environment.lanes, environment.patterns, copies)
+            self._recording = Recording(environment.lanes, environment.patterns, copies, environment.observer)
             self._arguments |= self._recording.arrays
-        self._recording.begin(cta.recorder, self._state)
+        self._recording.begin(cta.recorder if cta.keep else None, self._state)
         return self._recording
 
     def _put_groups(self, cta: Cta) -> None:

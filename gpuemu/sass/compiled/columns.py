@@ -87,11 +87,13 @@ WARPSYNC, COLLECTIVE, CONVERGENCE_BARRIERS = 16, 17, 18
     LOCAL_PITCH, LOCAL_BYTES, BUFFERS, LAST_BUFFER, SHARED_START, LOCAL_WINDOW, WINDOW_BYTES, CTAS,
     REGISTER_ROWS, UNIFORM_ROWS, CTA_ROWS, GRID_X, GRID_Y, SYSTEM_FROM, SYSTEM_TO, LOCAL_USED,
     LOOKS, CLOCK, GROUPS, CURRENT, TURN, LEFT, WARPS, STEPS, WAITING, ARRIVALS, SAVED, LETS_GO, TARGET,
-    LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET,
+    LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET, LOG_GUARDED,
     ANY_WAITS, NEWS, SEEN_LOOKS,
-) = range(50)  # fmt: skip
+) = range(51)  # fmt: skip
 """The state: numbers and addresses that the loops find, and leave."""
 STATE_NUMBERS = 56
+WITH_GUARDS = 2
+"""The value of LOGS if a record also has the lanes that are left after each guard; 1 without them, 0 for no record."""
 NO_BLOCK = -1
 """An access without active lanes, in place of the number of its memory."""
 TURN_STEPS = 1024

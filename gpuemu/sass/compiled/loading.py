@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,21 @@ from gpuemu.sass.compiled.columns import (
     STATE_NUMBERS,
 )
 from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
+from gpuemu.sass.compiled.shadow import CTA_BARRIER_NUMBERS, SHADOW_NUMBERS, TABLE_COLUMNS
 from gpuemu.tensor.mma import forms_of
 
 Loop = Callable[..., int]
 CTA_BARRIERS = CLUSTER_BARRIER + 1
-_loaded: list[Loop] = []
+
+
+class Loaded(NamedTuple):
+    """The compiled functions: `loops.run` and `shadow.follow`."""
+
+    run: Loop
+    follow: Loop
+
+
+_loaded: list[Loaded] = []
 WORTH_LOADING = 40_000
 """Steps of the executor that take about as long as Numba and the loops on disk take to load."""
 WORTH_COMPILING = 1_000_000
@@ -103,7 +113,7 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "exists": np.zeros(32 * warps, np.uint8),
         "numbers": np.zeros(0, np.int64),
         "steps": np.zeros(0, np.int64),
-        "log_steps": np.zeros((1, 2), np.int32),
+        "log_steps": np.zeros((1, 3), np.int32),
         "log_kinds": np.zeros(1, np.int64),
         "log_places": np.zeros((1, 1), np.int64),
         "log_sources": np.zeros((1, 1), np.int64),
@@ -113,7 +123,31 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
     }
 
 
-def load(patience_s: float = 0.0) -> Loop:
+def shadow_arrays(
+    lanes: int, instructions: int, shared_units: int, global_units: int, buffers: int = 1
+) -> dict[str, Any]:  # fmt: skip
+    """The empty columns of a `records.Shadow`, by their names; `lanes`: a multiple of 32."""
+    warps = lanes // 32
+    return {
+        "table": np.zeros((instructions, TABLE_COLUMNS), np.int64),
+        "buffers": np.zeros((buffers, 2), np.int64),
+        "exists": np.zeros(warps, np.uint32),
+        "alive": np.zeros(warps, np.uint32),
+        "arrived": np.zeros((CTA_BARRIER_NUMBERS, warps), np.uint32),
+        "barriers": np.zeros((CTA_BARRIER_NUMBERS, 2), np.int64),
+        "parted": np.zeros(warps, np.uint8),
+        "times": np.zeros(warps, np.int64),
+        "shared": np.zeros((3, shared_units), np.int64),
+        "everywhere": np.zeros((3, global_units), np.int64),
+        "filled": np.zeros(0, np.uint8),
+        "own": np.zeros(0, np.uint8),
+        "gaps": np.zeros(0, np.uint8),
+        "units": np.zeros(lanes, np.int64),
+        "state": np.zeros(SHADOW_NUMBERS, np.int64),
+    }
+
+
+def load(patience_s: float = 0.0) -> Loaded:
     """The loops; compiled where they are not on disk. Raises ImportError, OSError.
 
     `patience_s`: how long to wait for another process that compiles them; after that it raises TimeoutError.
@@ -131,12 +165,14 @@ def load(patience_s: float = 0.0) -> Loop:
         assert spec.loader is not None
         module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        loop: Loop = module.run
-        loop(*arrays(1, 1, 1).values())
+        loaded, empty = Loaded(module.run, module.follow), arrays(1, 1, 1)
+        loaded.run(*empty.values())
+        log = tuple(empty[f"log_{name}"][:0] for name in ("steps", "kinds", "lanes", "places", "sets"))
+        loaded.follow(log, tuple(shadow_arrays(32, 1, 1, 1).values()))
         if not is_kept:
             cache.keep(place, home)
-    _loaded.append(loop)
-    return loop
+    _loaded.append(loaded)
+    return loaded
 
 
 class Loops:
@@ -159,7 +195,7 @@ class Loops:
             self._compile_beside()
             return None
         try:
-            self._loop = load()
+            self._loop = load().run
         except (ImportError, OSError, RuntimeError, TimeoutError):
             self._missing = True
         return self._loop
@@ -178,7 +214,7 @@ class Loops:
     def force(self) -> None:
         """Have the loops now; whoever asks for them waits for the compiler. Raises as `load`."""
         if self._loop is None:
-            self._loop = load(cache.LOCK_S)
+            self._loop = load(cache.LOCK_S).run
         self._missing = False
 
     def refuse(self) -> None:

@@ -44,6 +44,8 @@ from gpuemu.sass.compiled.columns import (
     LOAD,
     LOCAL,
     LOCAL_USED,
+    LOG_GUARDED,
+    LOG_SET,
     LOGS,
     LOOK,
     MATRICES,
@@ -78,11 +80,12 @@ from gpuemu.sass.compiled.columns import (
     VOTE,
     WAITING,
     WARPS,
+    WITH_GUARDS,
     WRITTEN,
 )
 from gpuemu.sass.compiled.control import control, is_idle
 from gpuemu.sass.compiled.convergence import count_waiting
-from gpuemu.sass.compiled.logs import has_room, log_step
+from gpuemu.sass.compiled.logs import find_guarded, has_room, log_step
 from gpuemu.sass.compiled.looking import look
 from gpuemu.sass.compiled.records import Barriers, Groups, Lanes, Logs, Looking, Meetings, Products
 from gpuemu.sass.compiled.registers import count_of, guarded
@@ -110,9 +113,12 @@ def run_group(
             why = NEEDS_PYTHON
             break
         target, taking, count, knows = pc + 1, active, members, True
-        if code[pc, GUARD] and not FIRST_CONTROL <= op < AFTER_CONTROL:
+        state[LOG_GUARDED] = state[LOG_SET]
+        if code[pc, GUARD] and (state[LOGS] == WITH_GUARDS or not FIRST_CONTROL <= op < AFTER_CONTROL):
             guarded(code, pc, truths, active, here, first, last)
             taking, count = here, count_of(here, first, last)
+            if state[LOGS] == WITH_GUARDS:
+                find_guarded(here, groups.new_members[0], first, last, logs, state)
         if op < FIRST_CONTROL or op in (SHUFFLE, VOTE, LEADER, PACK, UNPACK):
             if count:
                 operate(code, pc, lanes, taking, count == last - first, first, last)

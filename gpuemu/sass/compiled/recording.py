@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuemu.sass.compiled.columns import LOG_BLOCKS, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK
+from gpuemu.sass.compiled.columns import LOG_BLOCKS, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK, WITH_GUARDS
 from gpuemu.sass.machine.lanes import Lanes
+from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.sass.machine.recorder import Recorder
 
@@ -17,15 +18,26 @@ _BLOCK_BYTES = 1 << 22
 _MOST_KNOWN = 1 << 14
 
 
-class Recording:
-    """The logs of the loops, as their arguments (`arrays`), for CTAs with these lanes."""
+class Log(NamedTuple):
+    """The last steps of compiled loops: see `records.Logs`. `lanes`: the lanes of each access, as bytes."""
 
-    def __init__(self, lanes: Lanes, patterns: Patterns, copies: bool):
-        self._lanes, self._patterns = lanes, patterns
+    steps: Any
+    kinds: Any
+    lanes: Any
+    places: Any
+    sources: Any
+    sets: Any
+
+
+class Recording:
+    """The logs of the loops, as their arguments (`arrays`), for CTAs with these lanes; an observer may take them."""
+
+    def __init__(self, lanes: Lanes, patterns: Patterns, copies: bool, observer: Observer | None):
+        self._lanes, self._patterns, self._observer = lanes, patterns, observer
         count = lanes.count
         blocks = max(16, _BLOCK_BYTES // (8 * count))
         self.arrays: dict[str, Any] = {
-            "log_steps": np.zeros((_STEPS, 2), np.int32),
+            "log_steps": np.zeros((_STEPS, 3), np.int32),
             "log_kinds": np.zeros(blocks, np.int64),
             "log_places": np.zeros((blocks, count), np.int64),
             "log_sources": np.zeros((blocks, count if copies else 1), np.int64),
@@ -37,13 +49,14 @@ class Recording:
         self._known: dict[tuple[int, bytes, bytes, bytes], int] = {}
         self._sets: list[int] = []
 
-    def begin(self, recorder: Recorder, state: Any) -> None:
-        """Log for this recorder from now on."""
+    def begin(self, recorder: Recorder | None, state: Any) -> None:
+        """Log for this recorder from now on; None if the CTA is not recorded."""
         if recorder is not self._recorder:
             self._recorder = recorder
             self._known.clear()
             self._forget_sets(state)
-        state[LOGS], state[LOG_STEPS], state[LOG_BLOCKS] = 1, 0, 0
+        state[LOGS] = 1 if self._observer is None else WITH_GUARDS
+        state[LOG_STEPS] = state[LOG_BLOCKS] = 0
 
     def _forget_sets(self, state: Any) -> None:
         self._sets.clear()
@@ -51,20 +64,27 @@ class Recording:
         state[LOG_SETS] = 0
 
     def flush(self, state: Any) -> None:
-        """Give the recorder what has been logged."""
-        recorder = self._recorder
-        assert recorder is not None
-        for words in self.arrays["log_sets"][len(self._sets) : state[LOG_SETS]]:
-            lanes = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").view(np.bool_)
-            self._sets.append(recorder.set_of(None if lanes.all() else lanes))
-        steps = self.arrays["log_steps"][: state[LOG_STEPS]]
-        if len(steps):
-            sets = np.array(self._sets, np.int32)[steps[:, 1]]
-            recorder.add_steps(steps[:, 0].tobytes(), sets.tobytes())
-        recorder.add_blocks([self._block(row, recorder) for row in range(state[LOG_BLOCKS])])
+        """Give the recorder and the observer what has been logged."""
+        log_steps, blocks = self.arrays["log_steps"][: state[LOG_STEPS]], int(state[LOG_BLOCKS])
+        if self._observer is not None:
+            kinds, lanes, places, sources = (
+                self.arrays[f"log_{name}"][:blocks] for name in ("kinds", "lanes", "places", "sources")
+            )
+            self._observer.logged(Log(log_steps, kinds, lanes, places, sources, self.arrays["log_sets"]))
+        if self._recorder is not None:
+            self._record(self._recorder, log_steps, blocks, int(state[LOG_SETS]))
         state[LOG_STEPS] = state[LOG_BLOCKS] = 0
         if state[LOG_SETS] == _SETS:
             self._forget_sets(state)
+
+    def _record(self, recorder: Recorder, log_steps: Any, blocks: int, sets: int) -> None:
+        for words in self.arrays["log_sets"][len(self._sets) : sets]:
+            lanes = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").view(np.bool_)
+            self._sets.append(recorder.set_of(None if lanes.all() else lanes))
+        if len(log_steps):
+            numbers = np.array(self._sets, np.int32)
+            recorder.add_steps(log_steps[:, 0], numbers[log_steps[:, 1]], numbers[log_steps[:, 2]])
+        recorder.add_blocks([self._block(row, recorder) for row in range(blocks)])
 
     def _block(self, row: int, recorder: Recorder) -> int:
         """Return the recorder's number of an access."""

@@ -69,7 +69,7 @@ class Logs(NamedTuple):
     """The record of a CTA since the executor has taken it over."""
 
     steps: Any
-    """Instruction and set of lanes [step, 2]."""
+    """Instruction, set of lanes, and set of those whose guard is true [step, 3]."""
     kinds: Any
     """The memory of each access, as a record numbers it, or NO_BLOCK."""
     places: Any
@@ -99,6 +99,37 @@ class Looking(NamedTuple):
     """Whether the executor has not heard of it."""
     waits: Any
     """The lanes that wait, as bytes."""
+
+
+class Shadow(NamedTuple):
+    """The shadow memory of a launch and the threads of its CTA (see `shadow`)."""
+
+    table: Any
+    """The instructions, by the columns of `shadow`."""
+    buffers: Any
+    """The address and the bytes of each buffer."""
+    exists: Any
+    """The lanes of the CTA as bits, and those that have not left."""
+    alive: Any
+    arrived: Any
+    """The lanes that have arrived at each barrier of the CTA, as bits, and numbers of each barrier."""
+    barriers: Any
+    parted: Any
+    """The warps of which some lanes have waited for the others."""
+    times: Any
+    """The time of each warp."""
+    shared: Any
+    """The marks of writes, atomics and reads [3, unit] in shared memory, and in global memory."""
+    everywhere: Any
+    filled: Any
+    """Whether each unit of global memory has a value, or nothing if all have."""
+    own: Any
+    """The bytes of local memory that have been written, or nothing if they are not watched."""
+    gaps: Any
+    """The bytes of shared memory that belong to no array, or nothing if that is not watched."""
+    units: Any
+    """Scratch: the unit of each lane."""
+    state: Any
 
 
 class Products(NamedTuple):

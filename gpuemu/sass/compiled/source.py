@@ -29,9 +29,10 @@ _PRODUCTS = "gpuemu.tensor.compiled"
 _RECORDS = "gpuemu.sass.compiled.records"
 _NAMES = (
     "registers", "logs", "accesses", "atomics", "across", "looking", "turns", "convergence", "control", "loops",
+    "shadow",
 )  # fmt: skip
 _LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in _NAMES)
-_OUTERMOST = "run"
+_OUTERMOST = "run", "follow"
 _AT_ONCE = 16
 """Operations in one compiled function."""
 
@@ -88,10 +89,10 @@ def _tree(module: str) -> ast.Module:
 
 
 def _compiled(tree: ast.Module) -> ast.Module:
-    """Its functions as Numba's; the outermost is kept on disk."""
+    """Its functions as Numba's; the outermost are kept on disk."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            how = "cache=True" if node.name == _OUTERMOST else "no_cpython_wrapper=True, no_cfunc_wrapper=True"
+            how = "cache=True" if node.name in _OUTERMOST else "no_cpython_wrapper=True, no_cfunc_wrapper=True"
             call = ast.parse(f"njit(error_model='numpy', nogil=True, _nrt=False, {how})", mode="eval").body
             node.decorator_list = [call]
     return tree

@@ -20,6 +20,8 @@ from gpuemu.sass.compiled.columns import (
     LAST,
     LEFT,
     LIMIT,
+    LOG_SET,
+    LOGS,
     MOST,
     PC,
     TURN,
@@ -175,7 +177,8 @@ def enter(groups: Any, lanes: Any, logs: Any, state: Any) -> None:
             state[LAST] = 32 * w + 32
             state[WARPS] += 1
     state[PC] = groups.numbers[state[CURRENT], GROUP_PC]
-    find_set(words, logs, state)
+    if state[LOGS]:
+        state[LOG_SET] = find_set(words, logs, state)
 
 
 def begin_turn(code: Any, groups: Any, lanes: Any, logs: Any, state: Any) -> None:

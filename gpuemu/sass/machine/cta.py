@@ -83,7 +83,8 @@ class CtaExecutor(Steps):
 
         Returns the CTAs that have ended, and the next one, which has begun, if the loops cannot continue it.
         """
-        bridge = None if self._clusters is not None or self._lanes.are_noisy else self._bridge_now()
+        alone = self._clusters is None and not self._lanes.are_noisy and self.environment.observer is None
+        bridge = self._bridge_now() if alone else None
         if bridge is None:
             return [], None
         before = self.instructions()

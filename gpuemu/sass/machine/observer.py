@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 Environment = Any
 ExecutionError = Any
+Log = Any
 Recorder = Any
 Site = Any
 Space = Any
@@ -35,11 +36,18 @@ class Observer:
     """Whether a fault of the kernel just ends the launch, without an error."""
     follows_lanes = False
     """Whether records contain the lanes that executed each instruction, after its guard."""
+    takes_logs = False
+    """Whether compiled loops may execute what they know: the observer gets their logs, and no events of them."""
+    has_enough = False
+    """Whether no further CTA needs to execute, and a CTA with a fault needs no record."""
     spread = 0
     """Additional distance between the launch's buffers, in alignments."""
 
     def launches(self, environment: Environment) -> None:
         """A launch begins; its constants and buffers exist."""
+
+    def logged(self, log: Log) -> None:
+        """Compiled loops have executed a part of the CTA."""
 
     def starts(self, cta: int) -> None:
         """A CTA begins."""

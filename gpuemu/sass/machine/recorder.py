@@ -197,10 +197,13 @@ class Recorder:
         """Record lane addresses of a memory instruction, as Environment.record has them; None if no lane was active."""
         self._blocks.append(self.block(place, spaces, source))
 
-    def add_steps(self, steps: bytes, sets: bytes) -> None:
-        """Append steps and their sets, as int32."""
-        self.steps.frombytes(steps)
-        self.sets.frombytes(sets)
+    def add_steps(self, steps: NDArray[np.int32], sets: NDArray[np.int32], guarded: NDArray[np.int32]) -> None:
+        """Append steps, the sets of lanes that reached them, and the sets of those whose guard was true."""
+        others = np.flatnonzero(guarded != sets).astype(np.int32)
+        self._guarded_steps.frombytes((others + np.int32(len(self.steps))).tobytes())
+        self._guarded_sets.frombytes(guarded[others].tobytes())
+        self.steps.frombytes(steps.tobytes())
+        self.sets.frombytes(sets.tobytes())
 
     def add_blocks(self, numbers: Iterable[int]) -> None:
         """Append accesses, by the numbers of `block`."""

@@ -123,11 +123,12 @@ class Steps(ControlFlow):
         return step
 
     def _bridge_now(self) -> Bridge | None:
-        """Return the bridge to compiled loops, if they are available and nobody observes."""
+        """Return the bridge to compiled loops, if they are available and no observer needs events."""
         environment = self.environment
         if environment.memory.cluster is not None or not self.compiled:
             return None
-        if environment.observer is not None or environment.replayed is not None:
+        observer = environment.observer
+        if (observer is not None and not observer.takes_logs) or environment.replayed is not None:
             return None
         if self._bridge is None:
             self._bridge = Bridge(environment, np.flatnonzero(self._awaits).tolist(), self.polls)

@@ -114,7 +114,7 @@ def _compiled_already(file: str, options: Sequence[str]) -> GpuemuError:
 
 
 def decode_function(
-    source: str | os.PathLike[str] | bytes | Cubin,
+    source: str | os.PathLike[str] | bytes | Cubin | DecodedFunction,
     kernel: str | None = None,
     arch: str | None = None,
     compiler: CompilerChoice = "auto",
@@ -122,8 +122,12 @@ def decode_function(
 ) -> DecodedFunction:
     """Return a kernel of a CUDA source or a cubin. `arch`, `options`: see `load_cubin`. `kernel`: see `Cubin.kernel`.
 
+    A kernel that is already decoded is returned as it is.
+
     Raises GpuemuError for code that is not linked, and for unknown instructions.
     """
+    if isinstance(source, DecodedFunction):
+        return source
     if isinstance(source, Cubin) and options:
         raise _compiled_already(source.file, options)
     cubin = source if isinstance(source, Cubin) else load_cubin(source, arch, compiler, options, kernel)

@@ -7,15 +7,10 @@ for finding in report.errors:
 
 from __future__ import annotations
 
-import copy
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from gpuemu.arch import Architecture, load_arch
 from gpuemu.base.errors import GpuemuError
@@ -23,7 +18,6 @@ from gpuemu.base.file_kinds import is_machine_code
 from gpuemu.sass.launch_config import DEFAULT_STACK_BYTES, SILENT, LaunchConfig, Listeners
 from gpuemu.studies.check.controlcheck import check_control
 from gpuemu.studies.check.findings import TOOLS, Findings, Point
-from gpuemu.studies.check.initcheck import Uninitialised
 from gpuemu.studies.check.report import Report
 from gpuemu.studies.check.skipped_tools import but_for, idle_of_kernel, idle_of_trace
 from gpuemu.trace.launch_limits import Extent, extent
@@ -31,8 +25,6 @@ from gpuemu.trace.model import Instruction, Trace
 
 DEFAULT_BUDGET = 20_000_000
 """The warp instructions of a CTA after which it counts as endless."""
-_MOST_CTAS = 8
-"""The number of CTAs whose paths controlcheck follows."""
 
 
 def check(
@@ -137,96 +129,23 @@ def _check_trace(trace: Trace, tools: tuple[str, ...], given: Architecture | Non
 
 def check_launch(config: LaunchConfig, tools: tuple[str, ...] = TOOLS, listeners: Listeners = SILENT) -> Report:
     """Check one launch with these tools. gpuemu chooses the CTAs to record; its arrays are updated in place."""
-    from gpuemu.chip.tracing import execute_launch
-    from gpuemu.sass.image.cubin import Cubin
-    from gpuemu.sass.image.ptx_text import Ptx
-    from gpuemu.sass.launch import as_given
-    from gpuemu.sass.machine.observer import Observer
     from gpuemu.sass.tools.disassembly import decode_function
-    from gpuemu.studies.check.array_overruns import Gaps, look_between_arrays
-    from gpuemu.studies.check.listener import LanePathListener, ToolListener
-    from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
+    from gpuemu.studies.check.launch_check import LaunchCheck, unfilled_arrays
 
-    what, args, given = config.code, config.args, config.arch
+    given = config.arch
     assert not isinstance(given, str)
-    function = decode_function(what, config.kernel, None if given is None else given.code_name, options=config.options)
+    name = None if given is None else given.code_name
+    function = decode_function(config.code, config.kernel, name, options=config.options)
     hardware = _of_code(function.arch) if given is None else given
-    findings = Findings()
-
-    def point(instruction: Instruction, thread: int | None, cta: int | None, does: str = "") -> Point:
-        callers = tuple(filter(None, (as_given(line, what) for line in function.call_sites(instruction.offset))))
-        return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does, callers)
-
-    ctas, budget = math.prod(config.grid), config.budget
-    kept = sorted({*range(min(ctas, _MOST_CTAS)), ctas - 1})
-    shuffles = "synccheck" in tools and any(i.mnemonic == "SHFL" for i in function.code)
-    again = copy.deepcopy(list(args)) if "memcheck" in tools or shuffles else []
-    looker = LanePathListener if "controlcheck" in tools else ToolListener
-    ptx = Ptx(function.cubin.content, function.name)
-    watch = looker(frozenset(tools), findings, point, _unfilled(args), ptx=ptx)
-
-    def launch(
-        arguments: Sequence[Any], observer: Observer, record: Sequence[int], speak: bool,
-        cubin: Cubin = function.cubin, zeros: bool = config.zero_shared,
-    ) -> Trace:  # fmt: skip
-        one = replace(
-            config,
-            code=cubin,
-            args=arguments,
-            arch=hardware,
-            options=(),
-            ctas=record,
-            budget=budget,
-            zero_shared=zeros,
-            device=None if config.device is None else config.device.copy(),
-        )
-        heard = (listeners.printer, listeners.progress) if speak else (None, None)
-        return execute_launch(one, Listeners(*heard, observer=observer))
-
-    trace = launch(args, watch, kept, True)
-    if "memcheck" in tools and watch.reaches_buffers and not watch.failed:
-        launch(copy.deepcopy(again), ToolListener(frozenset(tools), findings, point, [], watch), [], False)
-    if not watch.failed and len(kept) == ctas:
-        budget = min(budget, 4 * _longest(trace))  # With other values or addresses, the launch may never end.
-    if shuffles and watch.suspects and not (watch.failed or findings.undefined):
-
-        def disturbed(offsets: frozenset[int]) -> bytes | None:
-            other = Disturbed(offsets, watch.masks)
-            launch(copy.deepcopy(again), other, [], False)
-            return other.outcome
-
-        report_shuffles(watch.suspects, disturbed, findings, point)
-    if "memcheck" in tools and not watch.failed:
-
-        def listened(gaps: Gaps, cubin: Cubin) -> None:
-            launch(copy.deepcopy(again), gaps, [], False, cubin, True)
-
-        watch.notes += look_between_arrays(function, ptx, listened, findings, point)
-    if isinstance(watch, LanePathListener):
-        latencies = _latencies(function.arch, watch.notes, given)
+    launch = LaunchCheck(function, config, hardware, tools, listeners)
+    trace = launch.run()
+    findings, notes = launch.findings, launch.notes
+    if "controlcheck" in tools:
+        latencies = _latencies(function.arch, notes, given)
         if latencies is not None:
-            check_control(trace, latencies, findings, point, watch.lane_paths)
+            check_control(trace, latencies, findings, launch.point, launch.lane_paths)
     found = tuple(f for f in findings.sorted() if f.tool in tools)
-    idle = but_for(idle_of_kernel(trace, tools, bool(_unfilled(args))), found)
+    idle = but_for(idle_of_kernel(trace, tools, bool(unfilled_arrays(config.args))), found)
     return Report(
-        function.source_name, function.arch, config.grid, config.block, tools, found, (*trace.lacks, *watch.notes), idle
+        function.source_name, function.arch, config.grid, config.block, tools, found, (*trace.lacks, *notes), idle
     )  # fmt: skip
-
-
-def _longest(trace: Trace) -> int:
-    """The most warp instructions that a CTA of the trace executed."""
-    executed: dict[int, int] = {}
-    for warp in trace.warps:
-        executed[warp.cta] = executed.get(warp.cta, 0) + len(warp.path)
-    return max(executed.values(), default=1)
-
-
-def _unfilled(args: Sequence[Any]) -> list[int]:
-    """The addresses in this process of the arrays without values."""
-    found = []
-    for argument in args:
-        if isinstance(argument, Uninitialised):
-            found.append(np.asarray(argument).__array_interface__["data"][0])
-        elif isinstance(argument, tuple):
-            found += _unfilled(argument)
-    return found

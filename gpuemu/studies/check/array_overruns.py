@@ -217,6 +217,14 @@ class Gaps(Observer):
         self._failed = True
 
     @property
+    def places(self) -> NDArray[np.uint8]:
+        """Which bytes of shared memory belong to no array [bytes]: 1, or 0 for those of arrays."""
+        found = np.ones(self._apart.end, np.uint8)
+        for array in self._apart.arrays:
+            found[array.start : array.start + array.size] = 0
+        return found
+
+    @property
     def outcome(self) -> bytes | None:
         """A digest of the memory after the launch; None if the launch could not go on."""
         return None if self._failed else left_in(self._memory)

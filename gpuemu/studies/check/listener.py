@@ -30,6 +30,8 @@ from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
 Step = Callable[[Mask], None]
+SPREAD = 3
+"""The additional distance between buffers in a launch that moves them."""
 _DOES = {"load": Does.READ, "store": Does.WRITE, "atomic": Does.ATOMIC}
 
 
@@ -50,7 +52,7 @@ class ToolListener(Observer):
         self._unfilled = unfilled
         self._before = before
         self._ptx = ptx
-        self.spread = 0 if before is None else 3
+        self.spread = 0 if before is None else SPREAD
         self.notes: list[str] = []
         self.failed = False
         self.reaches_buffers = False

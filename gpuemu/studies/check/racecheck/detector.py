@@ -36,8 +36,9 @@ Step = Callable[[Mask], None]
 _COMMITS = {"LDGDEPBAR": "LDGSTS", "UTMACMDFLUSH": "bulk"}
 _WIDE_SCOPES = ("GPU", "SYS")
 _NARROW = ("CTA", "SM")
-_MOST_SPAN = 1 << 31
+MOST_SPAN = 1 << 31
 """The most bytes from the first buffer to the end of the last for which races in global memory are detected."""
+TOO_LARGE = "global memory is too large, or too far apart, to look for races there"
 
 
 class RaceDetector:
@@ -69,8 +70,8 @@ class RaceDetector:
         span = buffers[-1].start + buffers[-1].bytes - self._origin if buffers else 0
         self._shared = AccessLog(self._race, "shared", self._stride, self._race.shared_at, False)
         self._global = None
-        if span > _MOST_SPAN:
-            notes.append("global memory is too large, or too far apart, to look for races there")
+        if span > MOST_SPAN:
+            notes.append(TOO_LARGE)
         else:
             self._global = AccessLog(
                 self._race, "global", span, lambda at: describe(self._origin + at), environment.launch.ctas > 1

@@ -1,0 +1,183 @@
+"""The screening: the findings with it are those without it, and it decides alone about launches that are right."""
+
+from __future__ import annotations
+
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.steps import Steps
+from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.studies.check import launch_check
+from gpuemu.studies.check.listener import ToolListener
+from gpuemu.studies.check.report import Report
+from gpuemu.studies.check.screening import Screen
+
+THREADS = 128
+MAPS = (
+    "t",
+    "t",
+    "t",
+    f"{THREADS - 1} - t",
+    "t ^ 1",
+    f"(t + 1) & {THREADS - 1}",
+    "t & 31",
+    "t / 32",
+    f"t * 4 & {THREADS - 1}",
+)
+"""Places of the threads' accesses: one's own most of the time."""
+STATEMENTS = (
+    *["s[{0}] = x;", "x += s[{0}];", "__syncthreads();"] * 3, "x += s[{0}] * 3; __syncthreads(); s[{1}] = x;",
+    "__syncwarp();", "x ^= in[{0}];", "out[blockIdx.x * 128 + ({0})] = x;", "out[256 + ({0})] = x;", "x += out[{0}];",
+    "atomicAdd(&s[{0}], x);", "atomicAdd(&out[512 + ({0})], 1u);", "x += __shfl_xor_sync(0xffffffffu, x, 1);",
+    "asm volatile(\"bar.sync 1, 128;\" ::: \"memory\");", "if (t < {2}) {{ s[{0}] = x; }} else x += s[{1}];",
+    "b[{0}] = x;", "x += b[{0}];", "if (t < {2}) x += __shfl_down_sync(0xffffffffu, x, 4);",
+    "for (int i = 0; i < 3; i++) {{ s[{0}] = x + i; __syncthreads(); x += s[{1}]; __syncthreads(); }}",
+    "local[x & 7u] = t; x += local[t & 7u];", "*(uint2 *)&s[2 * t & 126] = make_uint2(x, t);",
+    "if (t == {2}) return;", "x += s[{2} + t];", "out[{2} + 1000 + t] = x;",
+)  # fmt: skip
+SEEDS = 96
+TILES = """
+extern "C" __global__ void tiled(float *c, const float *a, const float *b, int n) {
+    __shared__ float as[16][16], bs[16][16 + PAD];
+    int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
+    float sum = 0;
+    for (int k = 0; k < n; k += 16) {
+        as[y][x] = a[row * n + k + x + AWAY];
+        if (FILLED) bs[y][x] = b[(k + y) * n + column];
+        FIRST;
+        for (int j = 0; j < 16; j++) sum += as[y][j] * bs[j][x + OVER];
+        SECOND;
+    }
+    c[row * n + column] = sum;
+}
+"""
+RIGHT = {
+    "FIRST": "__syncthreads()",
+    "SECOND": "__syncthreads()",
+    "PAD": "1",
+    "AWAY": "0",
+    "FILLED": "true",
+    "OVER": "0",
+}
+PLANTED = {
+    "a race": ({"SECOND": ""}, "racecheck"), "a race within an iteration": ({"FIRST": ""}, "racecheck"),
+    "a read past the buffer": ({"AWAY": "(k > 32) * 4000"}, "memcheck"), "a read of the next array": ({"OVER": "2"}, "memcheck"),
+    "a read of what nobody writes": ({"FILLED": "x < 15"}, "initcheck"),
+}  # fmt: skip
+
+
+def random_kernel(seed: int) -> str:
+    """A kernel `k<seed>(const unsigned *in, unsigned *out)`, right or wrong by chance."""
+    pick = random.Random(seed)
+    body = [
+        pick.choice(STATEMENTS).format(pick.choice(MAPS), pick.choice(MAPS), pick.choice((1, 32, 64, 96, 127)))
+        for _ in range(pick.randint(2, 7))
+    ]
+    lines = "\n    ".join(body)
+    return f"""
+extern "C" __global__ void k{seed}(const unsigned *in, unsigned *out) {{
+    __shared__ unsigned s[256];
+    __shared__ unsigned char b[128];
+    unsigned t = threadIdx.x, x = in[t], local[8];
+    s[t] = x; s[t + 128] = 0; b[t] = 1;
+    __syncthreads();
+    {lines}
+    if (x == 12345u) out[2000] = local[0];
+}}
+"""
+
+
+def screens_of(monkeypatch: pytest.MonkeyPatch) -> list[Screen]:
+    """All screenings from now on."""
+    found: list[Screen] = []
+    launches = Screen.launches
+
+    def kept(self: Screen, environment: Any) -> None:
+        found.append(self)
+        launches(self, environment)
+
+    monkeypatch.setattr(Screen, "launches", kept)
+    return found
+
+
+def without_screening(monkeypatch: pytest.MonkeyPatch, *given: Any, **launch: Any) -> Report:
+    with monkeypatch.context() as patch:
+        patch.setattr(launch_check, "may_screen", lambda *_: False)
+        return gpuemu.check(*given, **launch)
+
+
+def compiled(source: str, folder: Path, arch: str) -> Cubin:
+    file = folder / "k.cu"
+    file.write_text(source)
+    return load_cubin(file, arch, "nvrtc", ("-lineinfo",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_random_kernels_have_the_same_findings_with_and_without_it(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arch: str
+) -> None:
+    cubin = compiled("\n".join(random_kernel(seed) for seed in range(SEEDS)), tmp_path, arch)
+    found, right, screens = [0, 0], 0, screens_of(monkeypatch)
+    for seed in range(SEEDS):
+        screens.clear()
+        args = [np.arange(1024, dtype=np.uint32), np.zeros(2048, np.uint32)]
+        again = copy.deepcopy(args)
+        report = gpuemu.check(cubin, f"k{seed}", grid=1 + seed % 2, block=THREADS, args=args)
+        right += not screens[0].has_enough
+        plain = without_screening(monkeypatch, cubin, f"k{seed}", grid=1 + seed % 2, block=THREADS, args=again)
+        assert report == plain, seed
+        np.testing.assert_array_equal(args[1], again[1])
+        found[bool(report.findings)] += 1
+    assert min(found) > SEEDS // 8, found
+    assert right > SEEDS // 8
+
+
+def product(tmp_path: Path, **changed: str) -> tuple[Cubin, list[Any]]:
+    source = TILES
+    for name, text in (RIGHT | changed).items():
+        source = source.replace(name, text)
+    generator = np.random.default_rng(3)
+    a, b = (generator.random((64, 64), np.float32) for _ in range(2))
+    return compiled(source, tmp_path, "sm_89"), [np.zeros((64, 64), np.float32), a, b, 64]
+
+
+@pytest.mark.slow
+def test_no_tool_and_no_step_of_numpy_is_needed_for_a_tiled_product(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cubin, args = product(tmp_path)
+    executors = []
+    begins = Steps.__init__
+
+    def kept(self: Steps, environment: Any) -> None:
+        executors.append(self)
+        begins(self, environment)
+
+    monkeypatch.setattr(Steps, "__init__", kept)
+    monkeypatch.setattr(ToolListener, "launches", lambda *_: pytest.fail("the tools follow the launch"))
+    report = gpuemu.check(cubin, "tiled", grid=(4, 4), block=(16, 16), args=args)
+    assert report.findings == ()
+    assert len(executors) == 2
+    assert [one._steps_taken for one in executors] == [0, 0]
+    np.testing.assert_allclose(args[0], args[1] @ args[2], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANTED)
+def test_faults_are_found_in_a_kernel_that_compiled_loops_execute(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    changed, tool = PLANTED[name]
+    cubin, args = product(tmp_path, **changed)
+    again = copy.deepcopy(args)
+    report = gpuemu.check(cubin, "tiled", grid=(4, 4), block=(16, 16), args=args)
+    assert tool in {finding.tool for finding in report.errors}
+    assert report == without_screening(monkeypatch, cubin, "tiled", grid=(4, 4), block=(16, 16), args=again)
