@@ -120,6 +120,32 @@ def test_loops_do_products_copies_and_functions(loops: None, sass: str, arch: st
     assert executor._steps_taken == (sass in BY_THE_EXECUTOR)
 
 
+POLLING = """
+IADD3 R6, R6, 0x1, RZ
+IMAD.MOV.U32 R4, RZ, RZ, R20
+IMAD.MOV.U32 R5, RZ, RZ, R21
+LDG.E.64.STRONG.GPU R4, [R4.64]
+ISETP.NE.AND P0, PT, R6, 0x40, PT
+@P0 BRA 0x0
+EXIT
+"""
+
+
+@pytest.mark.slow
+def test_a_load_over_its_own_address_is_done_again_with_the_address(loops: None) -> None:
+    """A load that finds the same again goes to the executor, which must not read what was loaded as an address."""
+    files = Lanes(32)
+    memory = Memory(shared_bytes=0, shared_base=0, local_bytes_per_lane=0, lanes=files)
+    start = memory.add_buffer("the buffer", np.full(4096, 7, np.uint8))
+    environment = surroundings(POLLING.strip(), lanes=32, arch="sm_90", memory=memory, files=files)
+    executor = CtaExecutor(environment)
+    cta = executor.begin(0, Recorder(files, environment.code), False, 5000)
+    files.registers[20], files.registers[21] = (start & 0xFFFFFFFF) + 16 * files.thread, start >> 32
+    executor.go_on(cta)
+    assert (files.registers[4:6] == 0x07070707).all()
+    assert (files.registers[6] == 0x40).all()
+
+
 ENDS = {
     "LDG.E R0, [R4.64]\nEXIT": "load at 0x0",
     "LDG.E.64 R0, [R20.64+0x4]\nEXIT": "a multiple of 8",

@@ -293,6 +293,20 @@ def access(
     return True
 
 
+def keep_address(code: Any, pc: Any, lanes: Any, first: Any, last: Any) -> None:
+    """Keep the registers with the address of a load, which may overwrite them."""
+    file, x, row = lanes.file, lanes.x, code[pc, ROW]
+    for i in range(last - first):
+        x[0, i], x[1, i] = file[row, first + i], file[row + 1, first + i]
+
+
+def restore_address(code: Any, pc: Any, lanes: Any, first: Any, last: Any) -> None:
+    """Give a load that will be done again the registers with its address back."""
+    file, x, row = lanes.file, lanes.x, code[pc, ROW]
+    for i in range(last - first):
+        file[row, first + i], file[row + 1, first + i] = x[0, i], x[1, i]
+
+
 def shift_places(taking: Any, first: Any, logs: Any, state: Any) -> None:
     """Let the recorded addresses in the shared window count from the CTA's first byte."""
     row = logs.places[state[LOG_BLOCKS]]

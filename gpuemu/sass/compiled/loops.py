@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.compiled.accesses import access, copy, load_matrices
+from gpuemu.sass.compiled.accesses import access, copy, keep_address, load_matrices, restore_address
 from gpuemu.sass.compiled.across import multiply, operate
 from gpuemu.sass.compiled.atomics import change_memory, undo_change
 from gpuemu.sass.compiled.columns import (
@@ -128,9 +128,13 @@ def run_group(
             why = outcome if outcome == SPLIT else why
         elif op in (LOAD, STORE):
             if count:
+                if code[pc, LOOK]:
+                    keep_address(code, pc, lanes, first, last)
                 knows = access(code, pc, lanes, taking, buffers, first, last, logs, state)
                 if knows and code[pc, LOOK]:
                     knows = look(code[pc, LOOK], lanes, groups, looking, first, last, state)
+                    if not knows:
+                        restore_address(code, pc, lanes, first, last)
         elif op == MATRICES:
             knows = count == 0 or load_matrices(code, pc, lanes, taking, first, last, logs, state)
         elif op == ATOMIC:
