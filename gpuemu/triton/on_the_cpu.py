@@ -45,6 +45,18 @@ class _Kept(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **named)
 
 
+class _Generators(type):
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, torch._C.Generator)
+
+
+class _Generator(metaclass=_Generators):
+    """torch.Generator, whose device is the CPU."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        return torch._C.Generator("cpu" if _is_cuda(device) else device)
+
+
 def _widened(value: Any) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.dtype in _NARROW else value
 
@@ -64,9 +76,12 @@ def on_the_cpu(device: Device) -> Iterator[None]:
     lacks = not hasattr(torch.cpu, "set_stream")
     if lacks:
         torch.cpu.set_stream = lambda stream: None
+    generator = torch.Generator
+    torch.Generator = _Generator
     try:
         with answered_by(device), _Kept():
             yield
     finally:
+        torch.Generator = generator
         if lacks:
             del torch.cpu.set_stream

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -69,15 +69,39 @@ class _Draw:
     """Scratch memory, kept so that no other memory gets its address."""
 
 
-class _Taking(Device):
-    """Record launches; their arguments become numbers of the problem's arguments."""
+class Recorder(Device):
+    """Record launches; their arguments become numbers of the problem's arguments.
+
+    A benchmark of the candidate's own has no times and no launches that count, so an autotuner takes its first
+    configuration that compiles.
+    """
 
     def __init__(self, arch: Architecture):
         super().__init__(arch, False, False, 1)
         self.cubins: list[bytes] = []
         self.draw = _Draw([])
 
+    def begin_draw(self, arrays: Sequence[Any], sizes: Sequence[int]) -> None:
+        """Begin a draw with arrays of these sizes in bytes. Whatever is no array has no memory."""
+        self.draw = _Draw(
+            [
+                (array.__array_interface__["data"][0], sizes[number], number)
+                for number, array in enumerate(arrays)
+                if isinstance(array, np.ndarray)
+            ]
+        )
+
+    def benchmark(self, call: Callable[[], Any]) -> float:
+        before, self.benchmarking = self.benchmarking, True
+        try:
+            call()
+        finally:
+            self.benchmarking = before
+        return 1.0
+
     def launch(self, config: LaunchConfig, registers: int) -> Launch:
+        if self.benchmarking:
+            return Launch.of(config, registers)
         cubin, kernel = cast(Cubin, config.code), config.kernel or ""
         if cubin.content not in self.cubins:
             self.cubins.append(cubin.content)
@@ -94,6 +118,10 @@ class _Taking(Device):
         if isinstance(argument, TensorMap):
             right = "Make the descriptor in the kernel (tl.make_tensor_descriptor)"
             raise GpuemuError.one("judge", None, kernel, "a tensor descriptor from the host", right)
+        if isinstance(argument, bytes):
+            return {"bits": argument.hex()}
+        if isinstance(argument, tuple):
+            return {"members": [self._plain(kernel, number, one) for one in argument]}
         if not isinstance(argument, Pointer):
             scalar = np.asarray(argument)
             return {"type": scalar.dtype.name, "bits": scalar.tobytes().hex()}
@@ -105,9 +133,10 @@ class _Taking(Device):
         for start, size, which in self.draw.inputs:
             if start <= address < start + max(1, size):
                 return {"input": which, "offset": address - start}
-        return {"scratch": self._scratch(kernel, number, argument.array), "offset": argument.offset}
+        return {"scratch": self.scratch(kernel, number, argument.array), "offset": argument.offset}
 
-    def _scratch(self, kernel: str, number: int, memory: NDArray[np.uint8]) -> int:
+    def scratch(self, kernel: str, number: int, memory: NDArray[np.uint8]) -> int:
+        """The number of the scratch memory that an argument points into. Raises GpuemuError."""
         start = memory.__array_interface__["data"][0]
         known = [one.__array_interface__["data"][0] for one in self.draw.kept]
         if start not in known:
@@ -132,7 +161,7 @@ def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[
     check_triton()
     from gpuemu.triton.driver import active
 
-    device = _Taking(arch)
+    device = Recorder(arch)
     taken = []
     with active(device), _without_values():
         names = run_script(file, name="judged")
@@ -146,13 +175,7 @@ def take(file: str, arch: Architecture, draws: Sequence[Sequence[Any]]) -> dict[
             )
         for draw in draws:
             given = [one.on_the_host() if isinstance(one, Buffer) else one for one in draw]
-            device.draw = _Draw(
-                [
-                    (array.__array_interface__["data"][0], draw[number].size, number)
-                    for number, array in enumerate(given)
-                    if isinstance(array, np.ndarray)
-                ]
-            )
+            device.begin_draw(given, [one.size if isinstance(one, Buffer) else 0 for one in draw])
             names["launch"](*given)
             taken.append(device.draw)
     return {

@@ -255,6 +255,9 @@ def _members(members: tuple[Any, ...], field: str, memory: Memory, file: str) ->
             parts.append(_members(member, name, memory, file))
         elif isinstance(member, TensorMap):
             parts.append((_map_bytes(member, name, memory), 0))
+        elif isinstance(member, Pointer):
+            address = memory.place(name, member.array) + member.offset
+            parts.append((np.uint64(address).tobytes(), _POINTER_BYTES))
         elif isinstance(member, np.ndarray):
             parts.append((np.uint64(memory.add_buffer(name, member)).tobytes(), _POINTER_BYTES))
         elif isinstance(member, Aligned):

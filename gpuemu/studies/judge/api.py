@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -52,8 +52,12 @@ def judge(
     seconds: float = SECONDS,
     memory_bytes: int = MEMORY_BYTES,
     options: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge a .cu, .cubin or .ptx file, or a Triton file with `launch(...)`; returns the JSON of judgement.schema.json.
+
+    `against` may also be a folder of gpu-mode or a file of KernelBench; `kernel` is then a solution in their form, and
+    `settings` are other values for the arguments of the tests, or for the file's constants.
 
     The inputs of the problem `against` are drawn `draws` times, and once more for the time. All draws come from `seed`;
     for None, the system gives a seed, which is in the judgement. A buffer of `gpuemu.empty` holds random bits. After
@@ -69,7 +73,7 @@ def judge(
     """
     task = _task(
         kernel, against, arch, chips=chips, draws=draws, seed=seed, budget=budget, memory_bytes=memory_bytes,
-        options=options,
+        options=options, settings=settings,
     )  # fmt: skip
     return _judge(_ended, task, seconds)
 
@@ -77,14 +81,15 @@ def judge(
 def _task(
     kernel: str | os.PathLike[str], against: str | os.PathLike[str], arch: Arch | Sequence[Arch] | None = None, *,
     chips: str | Iterable[str] = (), draws: int = 3, seed: int | None = None, budget: int = BUDGET,
-    memory_bytes: int = MEMORY_BYTES, options: Sequence[str] = (),
+    memory_bytes: int = MEMORY_BYTES, options: Sequence[str] = (), settings: Mapping[str, Any] | None = None,
 ) -> Task:  # fmt: skip
     """The work of `judge`, with the parameters of the same names. Raises GpuemuError."""
     _check("draws", draws, draws >= 1, "expected at least 1")
     _check("seed", seed, seed is None or seed >= 0, "expected a whole number of at least 0")
     files = [path_text(one, "judge()", "expected the path of a file") for one in (kernel, against)]
     drawn = secrets.randbelow(_SEEDS) if seed is None else seed
-    return Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options))
+    changed = tuple(sorted((settings or {}).items()))
+    return Task(files[0], files[1], hardware(arch, chips), draws, drawn, budget, memory_bytes, tuple(options), changed)
 
 
 def _judge(ended: int, task: Task, seconds: float) -> dict[str, Any]:

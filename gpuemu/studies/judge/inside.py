@@ -1,4 +1,4 @@
-"""The requests to a confined process: the machine code of a CUDA source, or the launches of a Triton file.
+"""The requests to a confined process: the machine code of a CUDA source, or the launches of a Python file.
 
 The answer is JSON, which its reader does not trust:
 
@@ -6,8 +6,12 @@ The answer is JSON, which its reader does not trust:
     {"refused": "a sentence"}, or {"memory": true} if the memory did not suffice
 
 Launches and scratch memory are listed for each draw. A LAUNCH has `cubin` (a number), `kernel`, `grid`, `block`,
-`cluster`, `shared_bytes` and `args`. Each argument is {"input": N, "offset": BYTES}, {"scratch": N, "offset": BYTES} or
-{"type": "int32", "bits": HEX}. A SCRATCH has `bytes`, and `zeros` if the host filled it with zeros.
+`cluster`, `shared_bytes` and `args`. Each argument is {"input": N, "offset": BYTES}, {"scratch": N, "offset": BYTES},
+{"type": "int32", "bits": HEX}, {"bits": HEX}, or a structure {"members": [ARGUMENT, ...]}. A SCRATCH has `bytes`, and
+`zeros` if the host filled it with zeros, or `values`, the number of its contents in the answer's `values` (BASE64).
+
+The solution of a leaderboard also has `outputs`, one tree per draw: a list of trees, {"named": {NAME: TREE}},
+{"value": VALUE}, or a tensor: {"input": N} or {"scratch": N} with `offset`, `shape`, `strides` and `dtype`.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 from gpuemu.base.errors import GpuemuError
@@ -28,7 +33,7 @@ def answer(request: bytes) -> bytes:
     """The answer to a request of the judge's own, a pickle of (name, words)."""
     name, words = pickle.loads(request)
     try:
-        found = _compile(*words) if name == "compile" else _launches(*words)
+        found = _ANSWERS[name](*words)
     except GpuemuError as error:
         found = {"refused": str(error.problems[0])}
     except MemoryError:
@@ -57,6 +62,18 @@ def _launches(file: str, arch: Any, draws: list[list[Any]]) -> dict[str, Any]:
 
     found = take(file, arch, draws)
     return {**found, "cubins": [_plain(content) for content in found["cubins"]]}
+
+
+def _solution(file: str, arch: Any, solution: Any, draws: list[Any]) -> dict[str, Any]:
+    from gpuemu.triton.taking_tensors import take_solution
+
+    found = take_solution(file, arch, solution, draws)
+    return {**found, "cubins": [_plain(content) for content in found["cubins"]]}
+
+
+_ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "compile": _compile, "launches": _launches, "solution": _solution,
+}  # fmt: skip
 
 
 def _plain(content: bytes) -> str:

@@ -8,9 +8,10 @@ otherwise the problem does. A Triton file defines `launch(...)`. Compilers and T
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import box
 from gpuemu.trace.launch_limits import extent
+from gpuemu.triton.structure import ELEMENT_BYTES, TensorView
 from gpuemu.triton.taking import Buffer
 
 _LAUNCH = re.compile(r"^[ \t]*//[ \t]*launch:(.*)$", re.MULTILINE)
@@ -35,6 +37,7 @@ _WORDS = ("grid", "block", "dynamic_shared_bytes")
 _MOST_DIGITS = 12
 _MOST_LAUNCHES = 64
 _MOST_CUBINS = 256
+_MOST_DIMENSIONS = 16
 _MOST_BYTES = 1 << 34
 """The most bytes of scratch memory."""
 _SCALARS = (
@@ -46,10 +49,11 @@ _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp")
 
 @dataclass(frozen=True)
 class Scratch:
-    """Memory of the host code's own: zeros, or random bits."""
+    """Memory of the host code's own: zeros, random bits, or `values`."""
 
     size: int
     zeros: bool
+    values: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,15 @@ class JudgedLaunch:
 
 @dataclass(frozen=True)
 class JudgedDraw:
-    """A candidate's launches on the inputs of one draw."""
+    """A candidate's launches on the inputs of one draw.
+
+    `output`: what the solution of a leaderboard returns, as a tree of TensorViews. Their memory is that of the inputs,
+    and then the scratch memory.
+    """
 
     launches: tuple[JudgedLaunch, ...]
     scratch: tuple[Scratch, ...] = ()
+    output: Any = field(default=None, hash=False)
 
 
 Found = tuple[list[JudgedDraw], tuple[str, ...]]
@@ -175,20 +184,68 @@ def _checked(found: Mapping[str, Any], file: str, signatures: Sequence[Signature
     try:
         cubins = [(read_cubin(content, Path(file).name), content) for content in _cubins(found, file, _MOST_CUBINS)]
         launches, scratch = _listed(found["launches"]), _listed(found["scratch"])
+        values = [base64.b64decode(one) for one in _listed(found.get("values", []))]
         draws = zip(signatures, launches, scratch, strict=True)
-        return [_draw(file, cubins, *told) for told in draws]
+        return [_draw(file, cubins, values, *told) for told in draws]
     except GpuemuError:
         raise
     except (_NoLaunchError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise box.RefusedError(f"{file}: found that its process hands over what is no launch") from None
 
 
+def checked_solution(found: Mapping[str, Any], file: str, signatures: Sequence[Signature]) -> list[JudgedDraw]:
+    """Check the answer for the solution of a leaderboard, with its outputs. Raises as `_checked` does."""
+    draws = _checked(found, file, signatures)
+    try:
+        trees = zip(draws, signatures, _listed(found["outputs"]), strict=True)
+        return [replace(draw, output=_output(told, signature, draw.scratch)) for draw, signature, told in trees]
+    except (_NoLaunchError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+        raise box.RefusedError(f"{file}: found that its process hands over what is no output") from None
+
+
+def _output(told: Any, signature: Signature, scratch: Sequence[Scratch]) -> Any:
+    """A tree of TensorViews and plain values."""
+    if isinstance(told, list):
+        return tuple(_output(one, signature, scratch) for one in told)
+    if "named" in told:
+        return {str(name): _output(one, signature, scratch) for name, one in told["named"].items()}
+    if "value" in told:
+        if type(told["value"]) not in (bool, int, float, str, type(None)):
+            raise _NoLaunchError
+        return told["value"]
+    shape, strides = (tuple(_whole(n, _MOST_BYTES) for n in _listed(told[name])) for name in ("shape", "strides"))
+    dtype = told["dtype"]
+    if dtype not in ELEMENT_BYTES or len(shape) != len(strides) or len(shape) > _MOST_DIMENSIONS:
+        raise _NoLaunchError
+    if 0 in shape:
+        return TensorView(0, 0, shape, strides, dtype)
+    of_scratch = "scratch" in told
+    listed: Sequence[Any] = scratch if of_scratch else signature
+    number = _whole(told["scratch" if of_scratch else "input"], len(listed) - 1)
+    memory = number + len(signature) * of_scratch
+    view = TensorView(memory, _whole(told["offset"], _MOST_BYTES), shape, strides, dtype)
+    if math.prod(shape) > _MOST_BYTES or view.end * ELEMENT_BYTES[dtype] > listed[number].size:
+        raise _NoLaunchError
+    return view
+
+
+def _scratch(told: Mapping[str, Any], values: Sequence[bytes]) -> Scratch:
+    size = _whole(told["bytes"], _MOST_BYTES)
+    if "values" not in told:
+        return Scratch(size, told["zeros"] is True)
+    content = values[_whole(told["values"], len(values) - 1)]
+    if len(content) != size:
+        raise _NoLaunchError
+    return Scratch(size, False, content)
+
+
 def _draw(
-    file: str, cubins: Sequence[tuple[Cubin, bytes]], signature: Signature, launches: Any, scratch: Any
-) -> JudgedDraw:
+    file: str, cubins: Sequence[tuple[Cubin, bytes]], values: Sequence[bytes], signature: Signature, launches: Any,
+    scratch: Any,
+) -> JudgedDraw:  # fmt: skip
     if not 0 < len(_listed(launches)) <= _MOST_LAUNCHES:
         raise GpuemuError.one(file, None, "launch", f"{len(launches)} launches", f"expected 1 to {_MOST_LAUNCHES}")
-    memory = tuple(Scratch(_whole(one["bytes"], _MOST_BYTES), one["zeros"] is True) for one in _listed(scratch))
+    memory = tuple(_scratch(one, values) for one in _listed(scratch))
     if sum(one.size for one in memory) > _MOST_BYTES:
         raise _NoLaunchError
     return JudgedDraw(tuple(_launch(one, cubins, signature, memory) for one in launches), memory)
@@ -214,6 +271,10 @@ def _argument(told: Mapping[str, Any], signature: Signature, scratch: Sequence[S
             raise _NoLaunchError
         (value,) = np.frombuffer(bytes.fromhex(told["bits"]), told["type"])
         return value
+    if "members" in told:
+        return tuple(_argument(one, signature, scratch) for one in _listed(told["members"]))
+    if "bits" in told:
+        return bytes.fromhex(told["bits"])
     of_scratch = "scratch" in told
     listed: Sequence[Any] = scratch if of_scratch else signature
     number = _whole(told["scratch" if of_scratch else "input"], len(listed) - 1)
@@ -251,23 +312,25 @@ def _cubins(found: Mapping[str, Any], file: str, most: int) -> list[bytes]:
 def memory_of(draw: JudgedDraw, chance: np.random.Generator) -> list[NDArray[np.uint8]]:
     """The scratch memory of a draw in its state before the first launch."""
     return [
-        np.zeros(one.size, np.uint8) if one.zeros else chance.integers(0, 256, one.size, dtype=np.uint8)
+        np.frombuffer(one.values, np.uint8).copy() if one.values is not None
+        else np.zeros(one.size, np.uint8) if one.zeros else chance.integers(0, 256, one.size, dtype=np.uint8)
         for one in draw.scratch
-    ]
+    ]  # fmt: skip
 
 
 def bound(launch: JudgedLaunch, given: Sequence[Any], scratch: Sequence[NDArray[np.uint8]]) -> list[Any]:
     """The arguments of a launch, with the problem's arrays and the scratch memory in them."""
     if launch.args is None:
         return [one.T if isinstance(one, np.ndarray) and not one.flags.c_contiguous else one for one in given]
-    found: list[Any] = []
-    for one in launch.args:
-        if isinstance(one, InBuffer):
-            array = scratch[one.number] if one.scratch else bytes_of(given[one.number])
-            found.append(Pointer(array, one.offset))
-        else:
-            found.append(one)
-    return found
+
+    def with_arrays(one: Any) -> Any:
+        if isinstance(one, tuple):
+            return tuple(map(with_arrays, one))
+        if not isinstance(one, InBuffer):
+            return one
+        return Pointer(scratch[one.number] if one.scratch else bytes_of(given[one.number]), one.offset)
+
+    return list(map(with_arrays, launch.args))
 
 
 def bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
