@@ -84,7 +84,10 @@ class Recording:
         if len(log_steps):
             numbers = np.array(self._sets, np.int32)
             recorder.add_steps(log_steps[:, 0], numbers[log_steps[:, 1]], numbers[log_steps[:, 2]])
-        recorder.add_blocks([self._block(row, recorder) for row in range(blocks)])
+        if self._observer is None or self._observer.needs_addresses:
+            recorder.add_blocks([self._block(row, recorder) for row in range(blocks)])
+        else:
+            recorder.add_blocks([recorder.block(None)] * blocks)
 
     def _block(self, row: int, recorder: Recorder) -> int:
         """Return the recorder's number of an access."""

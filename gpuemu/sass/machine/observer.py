@@ -38,6 +38,8 @@ class Observer:
     """Whether records contain the lanes that executed each instruction, after its guard."""
     takes_logs = False
     """Whether compiled loops may execute what they know: the observer gets their logs, and no events of them."""
+    needs_addresses = True
+    """Whether records need the addresses of accesses that compiled loops execute."""
     has_enough = False
     """Whether no further CTA needs to execute, and a CTA with a fault needs no record."""
     spread = 0

@@ -6,6 +6,7 @@ register for different values. So each path is followed separately, once for all
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,11 +39,34 @@ class LanePath:
         return self.path.tobytes(), self.off.tobytes()
 
 
-def recorded_paths(cta: int, recorder: Recorder) -> list[LanePath]:
-    """The distinct paths of a CTA's lanes by warp, from the record of an execution that followed lanes."""
-    steps, masks, sets, guarded = recorder.lanes_of_steps()
-    paths = []
+class LanePaths:
+    """The distinct paths of lanes, from the records of executions that followed lanes."""
+
+    def __init__(self) -> None:
+        self.found: list[LanePath] = []
+        self._known: set[bytes] = set()
+
+    def add(self, cta: int, recorder: Recorder) -> None:
+        """Add the paths of a CTA, unless an earlier one had the same record."""
+        columns = recorder.lanes_of_steps()
+        digest = hashlib.blake2b()
+        for column in columns:
+            digest.update(f"{column.shape}".encode() + column.tobytes())
+        if digest.digest() not in self._known:
+            self._known.add(digest.digest())
+            self.found += _paths(cta, *columns)
+
+
+def _paths(
+    cta: int, steps: NDArray[np.int32], masks: NDArray[np.uint32], sets: NDArray[np.int32], guarded: NDArray[np.int32]
+) -> list[LanePath]:
+    """The distinct paths of a CTA's lanes. Warps with the same lanes in all sets have the same paths."""
+    paths, known = [], set[bytes]()
     for warp in range(masks.shape[1]):
+        name = masks[:, warp].tobytes()
+        if name in known:
+            continue
+        known.add(name)
         came = masks[sets, warp]
         here = np.flatnonzero(came)
         came, went, path = came[here], masks[guarded[here], warp], steps[here]

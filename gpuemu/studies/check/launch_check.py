@@ -117,7 +117,7 @@ class LaunchCheck:
             if first.reaches_buffers and self._targets != first.targets:
                 right = self._moved_targets() == first.targets
         if right:
-            self.lane_paths = first.lane_paths
+            self.lane_paths = first.paths.found
             return trace
         self._restore()
         return None
@@ -174,7 +174,7 @@ class LaunchCheck:
             report_shuffles(watch.suspects, disturbed, self.findings, self.point)
         self.notes = watch.notes
         if isinstance(watch, LanePathListener):
-            self.lane_paths = watch.lane_paths
+            self.lane_paths = watch.paths.found
         if "memcheck" in self._tools and not watch.failed:
             self._look_between_arrays()
         return trace

@@ -17,7 +17,7 @@ from gpuemu.studies.check.bulk_copy_sizes import BlockSizes
 from gpuemu.studies.check.device_heap import DeviceHeap
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Unwritten
-from gpuemu.studies.check.lane_paths import LanePath, recorded_paths
+from gpuemu.studies.check.lane_paths import LanePaths
 from gpuemu.studies.check.matrix_layouts import MatrixLayouts
 from gpuemu.studies.check.memcheck import Guard, Moves, foreign
 from gpuemu.studies.check.per_cta import WaitingCtas
@@ -281,13 +281,13 @@ class ToolListener(Observer):
 
 
 class LanePathListener(ToolListener):
-    """A ToolListener that has the paths of lanes in `lane_paths` after a launch."""
+    """A ToolListener that has the paths of lanes in `paths` after a launch."""
 
     follows_lanes = True
 
     def launches(self, environment: Any) -> None:
         super().launches(environment)
-        self.lane_paths: list[LanePath] = []
+        self.paths = LanePaths()
 
     def recorded(self, cta: int, recorder: Any) -> None:
-        self.lane_paths += recorded_paths(cta, recorder)
+        self.paths.add(cta, recorder)

@@ -24,7 +24,7 @@ from gpuemu.sass.machine.memory import LOCAL_WINDOW
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.sass.tools.disassembly import DecodedFunction
-from gpuemu.studies.check.lane_paths import LanePath, recorded_paths
+from gpuemu.studies.check.lane_paths import LanePaths
 from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE
 from gpuemu.studies.check.value_flow import polls
 from gpuemu.trace.model import Instruction
@@ -85,11 +85,12 @@ class Screen(Observer):
     """Follows one launch. After it, `has_enough` says whether anything may be wrong."""
 
     takes_logs = True
+    needs_addresses = False
 
     def __init__(self, wanted: Wanted):
         self._wanted = wanted
         self.follows_lanes, self.spread = wanted.follows_lanes, wanted.spread
-        self.lane_paths: list[LanePath] = []
+        self.paths = LanePaths()
         self.notes: list[str] = []
 
     # -- the launch -------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class Screen(Observer):
 
     def recorded(self, cta: int, recorder: Any) -> None:
         if self.follows_lanes and not self.has_enough:
-            self.lane_paths += recorded_paths(cta, recorder)
+            self.paths.add(cta, recorder)
 
     @property
     def targets(self) -> int:
