@@ -33,6 +33,7 @@ class Chip(Part):
     far_cycles: int | None = whole(
         "additional wait of the SM farthest from a line over the mean SM", 0, 100_000, "cycles", True
     )
+    far_sm_cycles: int | None = whole("the same of the SM farthest from all lines", 0, 100_000, "cycles", True)
     l2_held_kibibytes: int | None = whole("size that L2 holds under repeated reads", 1, 1 << 24, "KiB", True)
     l2_kept_kibibytes: int | None = whole("launch data that the next launch finds; null: all", 0, 1 << 24, "KiB", True)
     l2_dirty_kibibytes: int | None = whole("maximum of data written but not yet written back", 1, 1 << 24, "KiB", True)

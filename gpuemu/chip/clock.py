@@ -28,8 +28,11 @@ from gpuemu.chip.memory import (
     END_AT,
     HALF_BYTES,
     LAST,
+    LOADED,
     MERGES,
+    ORDER,
     PEAK,
+    STORED,
     UNWRITTEN,
     WAYS,
     WRITTEN,
@@ -38,8 +41,8 @@ from gpuemu.chip.memory import (
     slices_at,
     units,
 )
-from gpuemu.chip.simulation import FIXED, PRIVATE, Moves, Places, Queue, Simulation, Steps
-from gpuemu.chip.streams import L2Requests, Numbers
+from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE, Moves, Places, Queue, Simulation, Steps
+from gpuemu.chip.streams import Anywhere, L2Requests, Move, Numbers
 from gpuemu.engine import twins
 
 MODULES = "gpuemu.chip.memory", "gpuemu.chip.simulation"
@@ -68,7 +71,7 @@ class Grid:
     """
 
     pattern: L2Requests
-    moved: dict[int, Numbers | None]
+    moved: dict[int, Move]
     weights: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
     buffers: tuple[tuple[int, int], ...]
     resident: int
@@ -77,13 +80,13 @@ class Grid:
     @property
     def ctas(self) -> int:
         """The number of CTAs whose data are known."""
-        known = [len(m) for m in self.moved.values() if m is not None and len(m) > 1]
+        known = [len(m) for m in self.moved.values() if isinstance(m, np.ndarray) and len(m) > 1]
         return min([len(self.weights[0]), *known])
 
     def of(self, numbers: Sequence[int]) -> Grid:
         """Some CTAs of the grid, as a grid of their own."""
         at = np.asarray(numbers)
-        moved = {s: m if m is None or len(m) == 1 else m[at] for s, m in self.moved.items()}
+        moved = {s: m[at] if isinstance(m, np.ndarray) and len(m) > 1 else m for s, m in self.moved.items()}
         work, loads, stores = (weight[at] for weight in self.weights)
         return replace(self, moved=moved, weights=(work, loads, stores))
 
@@ -97,6 +100,11 @@ class Grid:
         starts = np.array(sorted(self.buffers) or [(0, 1 << 60)], np.int64)
         for stream, move in self.moved.items():
             of.append(sum(len(part) for part in far))
+            if isinstance(move, Anywhere):
+                turns.append(ANYWHERE)
+                begins.append(move.begin)
+                lengths.append(move.length)
+                continue
             turns.append(move.shape[1] if move is not None and move.ndim > 1 else 0)
             far.append(np.zeros(0, np.int64) if move is None or len(move) == 1 else move.reshape(-1))
             line = int(self.pattern.line[self.pattern.stream == stream][0])
@@ -113,7 +121,7 @@ class Grid:
         for row, move in enumerate(self.moved.values()):
             if move is None:
                 found[row] = PRIVATE
-            elif move.ndim == 1 and len(move) == 1:
+            elif isinstance(move, np.ndarray) and move.ndim == 1 and len(move) == 1:
                 found[row] = FIXED
         return found
 
@@ -141,12 +149,9 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
     if not grid.cold:
         launch = _warm(launch, grid, chip, looked if looked < ctas else ctas)
     _run(launch, looked, looked * each)
-    counts = np.array(launch.memory.counts)
     left = float(grid.weights[0][looked:].sum() / max(1e-9, grid.weights[0][:looked].mean()))
-    if left > 0:
-        kept = np.array(launch.kept).reshape(-1, COUNTS)
-        counts += (kept[1] - kept[0]) / max(1, marks[1] - marks[0]) * left
-    more = counts[DONE] / looked
+    counts = _with_rest(launch, looked, left)
+    more = (looked + left) / looked
     busy = np.array(launch.memory.busy)
     at = slices_at(numbers)
     return Ended(
@@ -166,8 +171,27 @@ def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> flo
     looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
     launch = _alone(steps, own, arch, chip, marks)
     _run(launch, looked, looked * each)
-    end, kept = launch.memory.counts[END_AT], np.array(launch.kept).reshape(-1, COUNTS)
-    return float(end + (most - looked) * (kept[1, END_AT] - kept[0, END_AT]) / max(1, marks[1] - marks[0]))
+    return float(_with_rest(launch, looked, most - looked)[END_AT])
+
+
+def _with_rest(launch: Simulation, looked: int, left: float) -> NDArray[np.float64]:
+    """The counts with those of the CTAs that are left, which go on as those between the marks.
+
+    CTAs that have not ended have done a part of their work, too. For times, events tell how much; for all else,
+    sectors that were loaded and stored.
+    """
+    counts = np.array(launch.memory.counts)
+    if left > 0:
+        first, last = np.array(launch.kept).reshape(-1, COUNTS)
+        between, more = last - first, left / looked
+        rest = between * (counts[ORDER] / between[ORDER] * more)
+        sectors = between[LOADED] + between[STORED]
+        if sectors > 0:
+            traffic = between * ((counts[LOADED] + counts[STORED]) / sectors * more)
+            traffic[[END_AT, LAST]] = rest[[END_AT, LAST]]
+            rest = traffic
+        counts += rest
+    return counts
 
 
 def _part(ctas: int, known: int, places: int, most: int) -> tuple[int, list[int]]:
@@ -179,8 +203,7 @@ def _part(ctas: int, known: int, places: int, most: int) -> tuple[int, list[int]
     looked = min(ctas, rounds * places + ctas % places)
     if looked > known:
         looked = known
-    whole = max(FEWEST_ROUNDS, looked // places)
-    return looked, [(whole - 2) * places, (whole - 1) * places]
+    return looked, [places, looked - places] if looked >= 3 * places else [0, looked]
 
 
 def calibrated(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, cycles: float) -> Steps:
@@ -209,10 +232,11 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
     bare = chip.model_copy(update=dict.fromkeys([name for name in type(chip).model_fields if "per_cycle" in name]))
-    bare = bare.model_copy(update={"far_cycles": 0, "cta_dispatch_cycles": None, "dirty_share": None})
+    none = ("far_cycles", "far_sm_cycles", "cta_dispatch_cycles", "dirty_share", "dram_wait_cycles")
+    bare = bare.model_copy(update=dict.fromkeys(none))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
-        numbers = numbers._replace(dram_cycles=0.0, sets=1)
+        numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, sets=1)
     return _launch(steps, own, numbers, marks)
 
 
@@ -235,6 +259,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         sms=sms, gpcs=gpcs, resident=grid.resident, slices=slices, channels=channels,
         sets=max(1, size * KIB // LINE_BYTES // WAYS), l2_cycles=float(l2 - before), dram_cycles=float(dram - l2),
         atomic_cycles=float(memory.atomic_latency_cycles - before), far_cycles=float(chip.far_cycles or 0),
+        far_sm_cycles=float(chip.far_sm_cycles or 0),
         slice_line=each(1, chip.l2_lines_per_cycle, slices),
         slice_sector=each(memory.sector_bytes, chip.l2_read_bytes_per_cycle, slices),
         gpc_sector=each(memory.sector_bytes, chip.l2_together_bytes_per_cycle, gpcs),
@@ -242,10 +267,12 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         out_sector=memory.sector_bytes / memory.store_bytes_per_cycle,
         store_line=each(1, chip.l2_store_lines_per_cycle, slices),
         store_sector=each(memory.sector_bytes, chip.l2_write_bytes_per_cycle, slices),
-        channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels), dirty_share=chip.dirty_share or 0.0,
+        channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels),
+        spread_cycles=float(memory.spread_cycles), wait_cycles=float(chip.dram_wait_cycles or 0),
+        dirty_share=chip.dirty_share or 0.0,
         buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
-        merge_missed_cycles=float(chip.merge_missed_cycles or 0), overhead_cycles=float(arch.launch.overhead_cycles),
+        overhead_cycles=float(arch.launch.overhead_cycles),
         cta_interval=float(arch.launch.cta_interval_cycles), cta_launch=float(arch.sm.cta_launch_cycles),
         report_cycles=chip.cta_dispatch_cycles or 0.0,
     )  # fmt: skip
@@ -260,12 +287,13 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
         present=np.zeros(lines, np.int64), dirty=np.zeros(lines, np.int64), comes=np.zeros(lines),
         ring_key=np.full(ring, -1), ring_halves=np.zeros(ring, np.int64),
         merge_key=np.full(MERGES, -1), merge_until=np.zeros(MERGES), merge_count=np.zeros(MERGES, np.int64),
-        merge_sm=np.full(MERGES, -1), merge_reply=np.zeros(MERGES), counts=np.zeros(COUNTS),
+        merge_sm=np.full(MERGES, -1), merge_reply=np.zeros(MERGES),
+        recent=np.zeros(chip.channels), since=np.zeros(chip.channels), counts=np.zeros(COUNTS),
     )  # fmt: skip
     warps, meetings = len(steps.start), len(steps.arrivals)
     state = Places(
         on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
-        next=np.zeros(places * warps, np.int64), order=_order(chip), parked=np.full(places * warps, -1),
+        next=np.zeros(places * warps, np.int64), parked=np.full(places * warps, -1),
         reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
@@ -277,14 +305,6 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     return Simulation(
         steps._replace(move=move), grid.moves(), chip, memory, state, queue, np.array(marks or [-1]), kept, -1
     )
-
-
-def _order(chip: Chip) -> Numbers:
-    """The SMs in which a round of CTAs begins: pairs on the SMs of a TPC, of one GPC after another (H200)."""
-    sm = np.arange(chip.sms)
-    gpc = sm * chip.gpcs // chip.sms
-    within = sm - np.searchsorted(gpc, gpc)
-    return np.lexsort((sm, gpc, within // 2))
 
 
 def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> Simulation:

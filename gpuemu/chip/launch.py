@@ -22,7 +22,7 @@ from gpuemu.chip.estimate import SECTOR_BYTES, LaunchEstimate
 from gpuemu.chip.hot import serialized_cycles
 from gpuemu.chip.l2 import LINE_BYTES
 from gpuemu.chip.rates import First, at_clock, beside_others, burst, share, solve_wait
-from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, L2Requests, address_deltas, l2_requests, runs
+from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, Anywhere, L2Requests, address_deltas, l2_requests, runs
 from gpuemu.chip.traffic import traffic
 from gpuemu.engine import execute
 from gpuemu.engine.log import Log
@@ -117,11 +117,12 @@ def estimate_launch(
     moved = address_deltas(trace, pattern, number, others, places)
     unknown = [pc for pc, move in moved.items() if move is None and trace.code[pc].mnemonic == "UTMALDG"]
     pattern = pattern.without(unknown)
-    moved = {pc: move for pc, move in moved.items() if pc not in unknown}
+    here = np.zeros(1, np.int64)
+    moves = {pc: here if isinstance(m, Anywhere) else m for pc, m in moved.items() if pc not in unknown}
     weights = np.stack([parts(trace, work, number, stores) for stores in (False, True)])
     buffers, resident = sample.buffers if sample else (), program.resident_ctas
     buffers = (*buffers, (LOCAL, places * LOCAL_BYTES)) if buffers else ()
-    found = traffic(pattern, moved, weights, starts, chip, buffers, is_cold(arch), resident)
+    found = traffic(pattern, moves, weights, starts, chip, buffers, is_cold(arch), resident)
     busy = min(ctas, chip.sms)
     alone, shared = _end(run, work, chip.sms, dispatch, between), 0.0
     idle = arch.global_memory.latency_cycles

@@ -7,7 +7,7 @@ A request is answered at once, by units that remember until when they are busy. 
   the chip that uses it. The least recently used line of a set is evicted.
 * A slice passes misses to a channel of DRAM. A store makes its half of a line dirty. If too many are, the
   oldest are written back. Dirty halves that stay take `dirty_share` of that time, as more are dirty than ever before.
-* Equal loads of a GPC's SMs merge, if they come within a window after the first.
+* Equal loads of a GPC's SMs merge, if they come while the first waits, or within a window behind it.
 
 Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
 """
@@ -26,6 +26,8 @@ Floats = MutableSequence[float] | NDArray[np.float64]
 
 WAYS, SUB_CORES, BLOCKS, MERGES = 16, 4, 1 << 12, 1 << 15
 """Lines of a set of L2, sub-cores of an SM, and places for blocks of atomics and for loads that may merge."""
+RECENT_CYCLES = 2000.0
+"""How busy a channel is, is known from about so long before."""
 HALF_BYTES = 64
 """DRAM transfers half a line at a time."""
 LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER, OLDEST, PEAK = range(14)
@@ -50,6 +52,7 @@ class Chip(NamedTuple):
     dram_cycles: float
     atomic_cycles: float
     far_cycles: float
+    far_sm_cycles: float
     slice_line: float
     slice_sector: float
     gpc_sector: float
@@ -59,11 +62,12 @@ class Chip(NamedTuple):
     store_line: float
     store_sector: float
     channel_half: float
+    spread_cycles: float
+    wait_cycles: float
     dirty_share: float
     buffered_cycles: float
     merged: int
     merge_cycles: float
-    merge_missed_cycles: float
     overhead_cycles: float
     cta_interval: float
     cta_launch: float
@@ -92,6 +96,8 @@ class MemoryUnits(NamedTuple):
     merge_count: Ints
     merge_sm: Ints
     merge_reply: Floats
+    recent: Floats
+    since: Floats
     counts: Floats
 
 
@@ -130,6 +136,28 @@ def take(memory: MemoryUnits, unit: int, now: float, cycles: float) -> float:
     return begin - now
 
 
+def pressure(memory: MemoryUnits, channel: int, now: float, cycles: float) -> float:
+    """The share of its recent time for which a channel of DRAM was busy, to which `cycles` are added."""
+    passed = max(0.0, now - memory.since[channel])
+    memory.since[channel] = max(now, memory.since[channel])
+    memory.recent[channel] = memory.recent[channel] / (1 + passed / RECENT_CYCLES) + cycles
+    return min(1.0, memory.recent[channel] / RECENT_CYCLES)
+
+
+def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: float) -> float:
+    """The wait for the channel of DRAM behind a line, which then transfers halves of lines.
+
+    The wait for banks, their rows and refreshes is drawn. On average it is in proportion to how busy the channel is.
+    """
+    drawn = mixed(line + 777) / 2147483648.0
+    channel = (mixed(line) * chip.slices >> 31) * chip.channels // chip.slices
+    unit = slices_at(chip)[2] + channel
+    begin = max(memory.free[unit], now)
+    memory.free[unit] = begin + halves * chip.channel_half
+    memory.busy[unit] += halves * chip.channel_half
+    return begin - now + 2 * chip.wait_cycles * drawn * pressure(memory, channel, now, halves * chip.channel_half)
+
+
 def find(memory: MemoryUnits, sets: int, key: int) -> int:
     """The place of a line in L2, or -1."""
     first = mixed(key) * sets >> 31
@@ -153,16 +181,11 @@ def enter(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
     memory.counts[WRITTEN] += gone
     memory.counts[UNWRITTEN] -= gone
     if gone > 0 and now >= 0:
-        take(memory, channel_of(chip, memory.tag[best] >> 1), now, gone * chip.channel_half)
+        transfer(memory, chip, memory.tag[best] >> 1, now, gone)
     memory.tag[best] = key
     memory.present[best] = memory.dirty[best] = 0
     memory.comes[best] = 0.0
     return best
-
-
-def channel_of(chip: Chip, line: int) -> int:
-    """The unit of the channel of DRAM behind a line's slice."""
-    return slices_at(chip)[2] + (mixed(line) * chip.slices >> 31) * chip.channels // chip.slices
 
 
 def touched(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
@@ -185,6 +208,13 @@ def sectors_in(mask: int) -> int:
     return (0x4332322132212110 >> 4 * (mask & 15) & 15) + (0x4332322132212110 >> 4 * (mask >> 4) & 15)
 
 
+def distance(chip: Chip, sm: int, piece: int) -> float:
+    """The cycles by which a slice of L2 lies farther from an SM than on average."""
+    of_sm = mixed(sm + 77) / 1073741824.0 - 1.0
+    of_both = mixed(piece * chip.sms + sm + 777) / 1073741824.0 - 1.0
+    return chip.far_sm_cycles * of_sm + (chip.far_cycles - chip.far_sm_cycles) * of_both
+
+
 def load_line(
     memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float, joins: bool
 ) -> float:
@@ -195,16 +225,16 @@ def load_line(
     port = max(sent * chip.sm_sector, chip.sm_line)
     queue = take(memory, at[4] + sm, now, port)
     queue = max(queue, take(memory, at[3] + gpc, now, sent * chip.gpc_sector))
+    piece = mixed(line) * chip.slices >> 31
+    far = distance(chip, sm, piece)
     slot = mixed(line * chip.gpcs + gpc) & MERGES - 1
     key = (line * chip.gpcs + gpc) * 16 + mask
     waits = joins and memory.merge_key[slot] == key and now < memory.merge_until[slot]
     if waits and memory.merge_count[slot] < chip.merged and memory.merge_sm[slot] != sm:
         memory.merge_count[slot] += 1
         memory.merge_sm[slot] = sm
-        return max(memory.merge_reply[slot], now + chip.l2_cycles + queue)
+        return max(memory.merge_reply[slot], now + chip.l2_cycles + queue) + far
     memory.counts[ASKED] += sent
-    number = mixed(line)
-    piece = number * chip.slices >> 31
     looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
     missing, found = halves_of(mask) & ~memory.present[place], now + looked
@@ -218,16 +248,15 @@ def load_line(
     if missing:
         halves = (missing & 1) + (missing >> 1)
         memory.counts[READ] += halves
-        waited = take(memory, channel_of(chip, line), found, halves * chip.channel_half)
+        away = chip.dram_cycles + chip.spread_cycles * (mixed(line + 7777) / 2147483648.0 - 0.5)
+        memory.comes[place] = found + transfer(memory, chip, line, found, halves) + away
         memory.present[place] |= missing
-        memory.comes[place] = found + waited + chip.dram_cycles
-    far = chip.far_cycles * (mixed(line * chip.gpcs + gpc + 77) / 1073741824.0 - 1.0)
-    reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles + far
+    reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles
     if joins and chip.merged > 1:
         memory.merge_key[slot], memory.merge_count[slot], memory.merge_sm[slot] = key, 1, sm
-        memory.merge_until[slot] = now + (chip.merge_missed_cycles if missing else chip.merge_cycles)
+        memory.merge_until[slot] = max(found, memory.comes[place]) + chip.merge_cycles
         memory.merge_reply[slot] = reply
-    return reply
+    return reply + far
 
 
 def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> int:
@@ -268,7 +297,7 @@ def store_line(memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, s
     if more > 0:
         memory.counts[PEAK] += more
         halves += chip.dirty_share * more
-    behind = take(memory, channel_of(chip, line), now, halves * chip.channel_half)
+    behind = transfer(memory, chip, line, now, halves)
     return max(taken, now + behind - chip.buffered_cycles)
 
 

@@ -41,6 +41,8 @@ wait for the meeting, or the end of the warp.
 """
 FIXED, PRIVATE = -1, -2
 """Moves of an address: it is the same for all CTAs, or each CTA has its own."""
+ANYWHERE = -1
+"""In place of the turns of a move: any lines of its range."""
 LINE_BITS, SECTOR_BITS, BLOCK_BITS = 7, 5, 9
 OWN_BITS, FAR_AWAY = 30, 1 << 50
 """Data that each CTA has for itself lie 2**OWN_BITS bytes apart, from FAR_AWAY on."""
@@ -107,7 +109,7 @@ class Moves(NamedTuple):
 class Places(NamedTuple):
     """The places for CTAs on all SMs: the steps of their warps, the replies to their requests, and their meetings.
 
-    `order`: the SMs in which a round of CTAs begins. `on`: the CTA of a place; `live`: its warps that have not ended;
+    A round of CTAs fills one GPC after another. `on`: the CTA of a place; `live`: its warps that have not ended;
     `ends`: the cycle of its last effect. `next`: the step of each warp; `parked`: the meeting that it waits for, or -1.
     """
 
@@ -115,7 +117,6 @@ class Places(NamedTuple):
     live: Ints
     ends: Floats
     next: Ints
-    order: Ints
     parked: Ints
     reply: Floats
     missing: Ints
@@ -158,6 +159,9 @@ def address_of(launch: Simulation, line: int, cta: int) -> int:
         return address
     if move == PRIVATE:
         return address + FAR_AWAY + (cta << OWN_BITS)
+    if moves.turns[move] == ANYWHERE:
+        lines = moves.length[move] >> LINE_BITS
+        return moves.begin[move] + (mixed(line << 20 ^ cta) * lines >> 31 << LINE_BITS)
     index = moves.of[move] + cta
     if moves.turns[move] > 0:
         index = moves.of[move] + cta * moves.turns[move] + steps.turn[line]
@@ -346,7 +350,7 @@ def leave(launch: Simulation, until: int) -> None:
     """Leave L2 as the CTAs from `first` to `until` do one after another, without time. Stores make lines dirty."""
     steps, moves, chip, memory = launch.steps, launch.moves, launch.chip, launch.memory
     for cta in range(launch.first, until):
-        side = launch.places.order[cta % chip.sms] * chip.gpcs // chip.sms % 2
+        side = cta % chip.sms * chip.gpcs // chip.sms % 2
         for request in range(len(steps.lead)):
             for line in range(steps.line_of[request], steps.line_of[request + 1]):
                 address = address_of(launch, line, cta)
@@ -360,14 +364,14 @@ def leave(launch: Simulation, until: int) -> None:
 
 def run(launch: Simulation, until: int) -> int:
     """Run the CTAs up to number `until`; return how many have ended, fewer only if warps wait forever."""
-    chip, memory, places = launch.chip, launch.memory, launch.places
+    chip, memory = launch.chip, launch.memory
     if launch.first >= 0:
         leave(launch, until)
         return 0
     report = slices_at(chip)[8] + BLOCKS
     begun = min(until, chip.sms * chip.resident)
     for cta in range(begun):
-        place = places.order[cta % chip.sms] * chip.resident + cta // chip.sms
+        place = cta % chip.sms * chip.resident + cta // chip.sms
         begin_cta(launch, place, cta, chip.overhead_cycles + cta // chip.sms * chip.cta_interval)
     while launch.queue.size[0] > 0:
         now = launch.queue.when[0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,16 @@ LOCAL, LOCAL_BYTES, MOST_WARPS = 1 << 48, 1 << 26, 64
 """Addresses from `LOCAL` on represent local memory. Each place for a CTA on the chip has `LOCAL_BYTES`, in equal parts
 for its warps."""
 NONE = -(1 << 60)
+
+
+class Anywhere(NamedTuple):
+    """Where the data of a CTA lie if they hang on other data: on any lines from `begin` on, `length` bytes of them."""
+
+    begin: int
+    length: int
+
+
+Move = Numbers | Anywhere | None
 """Replaces a distance: the CTA does not execute this copy."""
 
 
@@ -146,7 +157,7 @@ def runs(first: Numbers, counts: Numbers) -> Numbers:
 
 def address_deltas(
     trace: Trace, pattern: L2Requests, reference: int, others: list[tuple[int, L2Requests]], places: int
-) -> dict[int, Numbers | None]:
+) -> dict[int, Move]:
     """Stream → distance of each CTA's data from those of the reference CTA, in bytes. None: each CTA has its own data.
 
     If copies are known one by one, the shape is [CTAs, copies], with NONE for copies that a CTA does not execute.
@@ -163,7 +174,7 @@ def address_deltas(
         return int(np.searchsorted(buffers, address, "right"))
 
     executed = _executed(trace)
-    found: dict[int, Numbers | None] = {}
+    found: dict[int, Move] = {}
     for stream in np.unique(pattern.stream).tolist():
         here = pattern.stream == stream
         if pattern.line[here][0] >= LOCAL:
@@ -183,7 +194,7 @@ def address_deltas(
         move = _agreeing(near, far, touched, reference)
         stores = pattern.written[here].all() and not trace.code[stream].operation.atomic
         same = len({first // LINE_BYTES for first in begins.values()}) == 1
-        if stores and move is not None and not same and len(np.unique(move)) < trace.launch.ctas:
+        if stores and not same and (not isinstance(move, np.ndarray) or len(np.unique(move)) < trace.launch.ctas):
             move = None  # one CTA would overwrite the data of another
         found[stream] = move
     copies = {} if sample is None or sample.copied is None else sample.copied
@@ -191,8 +202,13 @@ def address_deltas(
     if any(found[stream] is None for stream in told):  # they are not linear in the CTA number
         found |= {stream: np.where(at < 0, NONE, at - at[reference]) for stream, at in told.items()}
     if sample is not None and sample.hands_out:  # each CTA takes other work, and all were executed as the first
-        return {stream: None if move is not None and not move.any() else move for stream, move in found.items()}
+        return {stream: None if _stays(move) else move for stream, move in found.items()}
     return found
+
+
+def _stays(move: Move) -> bool:
+    """Whether all CTAs have the same data."""
+    return isinstance(move, np.ndarray) and not move.any()
 
 
 def _executed(trace: Trace) -> dict[int, dict[int, tuple[int, int]]]:
@@ -254,9 +270,7 @@ def _straight(begins: dict[int, int], reference: int, grid: tuple[int, int, int]
     return np.asarray((every - every[reference]) @ np.rint(steps).astype(np.int64))
 
 
-def _agreeing(
-    near: list[Numbers], known: list[Numbers], touched: dict[int, tuple[int, int]], reference: int
-) -> Numbers | None:
+def _agreeing(near: list[Numbers], known: list[Numbers], touched: dict[int, tuple[int, int]], reference: int) -> Move:
     """The move that agrees with the first addresses of the executed CTAs.
 
     A move of a stream in the same buffer (`near`) must agree roughly, any other one to the line. `touched`: the first
@@ -289,8 +303,9 @@ def _agreeing(
     stay = float(np.median([abs(first - at) for _, at in seen]))
     if nearest >= 0 and usual[nearest] < max(LINE_BYTES, stay / FAR):
         return known[nearest]
-    if all(abs(at - first) < extent for _, at in seen):
-        return np.zeros(1, np.int64)  # all CTAs use the same range, in an order that depends on their data
+    if all(abs(at - first) < extent for _, at in seen):  # in the same range
+        begin = min(at for at, _ in touched.values()) // LINE_BYTES * LINE_BYTES
+        return Anywhere(begin, max(last for _, last in touched.values()) + LINE_BYTES - begin)
     return None
 
 

@@ -39,7 +39,7 @@ from gpuemu.chip.launch import (
 from gpuemu.chip.memory import ASKED, DIRTIED, HALF_BYTES, LOADED, READ, STORED, WRITTEN
 from gpuemu.chip.rates import at_clock
 from gpuemu.chip.steps import steps_of
-from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, address_deltas, l2_requests
+from gpuemu.chip.streams import LOCAL, LOCAL_BYTES, L2Requests, address_deltas, l2_requests
 from gpuemu.engine import execute
 from gpuemu.engine.log import Log
 from gpuemu.program.lowering import lower
@@ -67,7 +67,7 @@ def simulate_launch(
     places = chip.sms * resident
     each = l2_requests(program, run.log)
     full = [with_copies(t, program, run.log, k, events) for k, t in enumerate(each)]
-    reference = _reference(run)
+    reference = _reference(run, each, trace.launch.ctas / places)
     number, pattern = run.numbers[reference], full[reference]
     others = [(run.numbers[k], t) for k, t in enumerate(full) if run.numbers[k] != number]
     moved = address_deltas(trace, pattern, number, others, places)
@@ -111,11 +111,20 @@ def _detailed(
     return _Run(program, log, numbers, np.array([known[n] for n in numbers], float)), longer.events
 
 
-def _reference(run: _Run) -> int:
-    """The CTA whose steps represent all others: of those with the most work, the one that lived for the median time."""
-    spans = (run.log.cta_end - run.log.cta_start).astype(float)
+def _reference(run: _Run, each: list[L2Requests], rounds: float) -> int:
+    """The CTA whose steps represent all others.
+
+    Of those with the most work, the one whose sectors are closest to the mean of the launch, then the one that lived
+    for the median time. Only in the first of so many `rounds` are SMs without the data that CTAs share.
+    """
+    spans, resident = (run.log.cta_end - run.log.cta_start).astype(float), run.program.resident_ctas
+    sectors = np.array([float(pattern.count.sum()) for pattern in each])
+    first, later = sectors[:resident].mean(), sectors[resident:]
+    mean = first if not len(later) or rounds <= 1 else later.mean() + (first - later.mean()) / rounds
     full = np.flatnonzero(run.counts >= 0.98 * run.counts.max())
-    return int(full[np.argsort(spans[full], kind="stable")[len(full) // 2]])
+    off = np.round(16 * np.abs(sectors[full] - mean) / max(1.0, mean))
+    closest = full[off == off.min()]
+    return int(closest[np.argsort(spans[closest], kind="stable")[len(closest) // 2]])
 
 
 def _traffic(ended: Ended) -> Traffic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,9 +25,10 @@ from gpuemu.chip.memory import (
     store_line,
     take,
     touched,
+    transfer,
 )
 from gpuemu.chip.simulation import ARRIVE, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of, pop, push
-from gpuemu.chip.streams import L2Requests
+from gpuemu.chip.streams import Anywhere, L2Requests
 from gpuemu.chip.whole import simulate_launch
 
 ARCH = load_arch("sm_90")
@@ -110,7 +113,8 @@ def test_l2_finds_a_line_until_so_many_others_of_its_set_were_used():
 
 def test_a_miss_comes_from_dram_once_and_its_other_half_later():
     some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True))
-    memory, chip = some.memory, some.chip._replace(far_cycles=0.0)
+    memory = some.memory
+    chip = some.chip._replace(far_cycles=0.0, far_sm_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0)
     first = load_line(memory, chip, 0, 7, 3, 2, 1000.0, False)
     assert first == pytest.approx(1000 + chip.l2_cycles + chip.dram_cycles)
     assert load_line(memory, chip, 0, 7, 3, 2, 5000.0, False) == pytest.approx(5000 + chip.l2_cycles)
@@ -138,6 +142,69 @@ def test_equal_loads_of_a_gpc_merge_within_the_window_only():
         assert some.memory.counts[LOADED] == 8
 
 
+def test_loads_merge_as_long_as_the_first_one_waits_for_dram():
+    for later, asked in ((300.0, 4), (1000.0, 8)):
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True), sms=132, spread_cycles=0.0, wait_cycles=0.0)
+        for sm, now in ((0, 1000.0), (1, 1000.0 + later)):
+            load_line(some.memory, some.chip, sm, 7, 15, 4, now, True)
+        assert some.memory.counts[ASKED] == asked
+
+
+def test_loads_merge_as_long_as_the_first_one_waits_for_its_slice():
+    for wait, asked in ((0.0, 8), (500.0, 4)):
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
+        keep_line(some.memory, some.chip, 14, 15, 0)
+        some.memory.free[mixed(7) * some.chip.slices >> 31] = 1000.0 + wait
+        for sm, now in ((0, 1000.0), (1, 1300.0)):
+            load_line(some.memory, some.chip, sm, 7, 15, 4, now, True)
+        assert some.memory.counts[ASKED] == asked
+
+
+def test_eight_neighbors_that_read_the_same_ask_l2_twice():
+    """On an H100, L2 is asked for 26 to 32 of 100 sectors: the first CTAs are on SMs of one GPC."""
+    eight = np.arange(132) // 8 * 4096
+    given = replace(grid(132), moved={0: eight})
+    some = launch(steps([(0, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (0, 0, 0, END, 0)], lines=[0]), given, sms=132)
+    simulation.run(some, 132)
+    assert some.memory.counts[LOADED] == 4 * 132
+    assert 0.25 <= some.memory.counts[ASKED] / some.memory.counts[LOADED] <= 0.32
+
+
+def test_a_miss_waits_longer_the_busier_its_channel_is():
+    """On average by `dram_wait_cycles` if the channel is always busy."""
+    waits = []
+    for apart in (1e6, 20.0):
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True), channels=1, slices=1, far_cycles=0.0)
+        waits.append(np.mean([transfer(some.memory, some.chip, n, apart * n, 1.0) for n in range(4000)]))
+    busy = some.chip.channel_half / 20
+    assert waits[0] < 1
+    assert waits[1] == pytest.approx(H200.dram_wait_cycles * busy, rel=0.1)
+
+
+def test_data_that_hang_on_data_lie_anywhere_in_their_range():
+    given = replace(grid(1000), moved={0: Anywhere(1 << 20, 1 << 14)})
+    some = launch(steps([(0, 0, 0, END, 0)], lines=[1 << 20]), given)
+    found = np.array([simulation.address_of(some, 0, cta) for cta in range(1000)])
+    assert len(np.unique(found)) > 100
+    assert (found % 128 == 0).all()
+    assert (found >= 1 << 20).all()
+    assert (found < (1 << 20) + (1 << 14)).all()
+
+
+def test_the_rest_of_a_grid_goes_on_as_its_middle():
+    work = steps([(0, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (100, 0, 0, RUN, 0), (0, 0, 0, END, 0)], lines=[0])
+    ends = []
+    for most in (1 << 30, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clock, "MOST_WORK", most)
+            ended = clock.all_sms(work, grid(132 * 10, far=4096, cold=True), ARCH, H200)
+        ends.append(ended)
+    assert ends[0].looked == 1320
+    assert ends[1].looked == 528
+    assert ends[1].end == pytest.approx(ends[0].end, rel=0.03)
+    assert ends[1].counts[LOADED] == pytest.approx(ends[0].counts[LOADED], rel=0.02)
+
+
 def test_the_oldest_dirty_line_is_written_back_when_too_many_are():
     some = launch(steps([(0, 0, 0, END, 0)]), grid())
     some = some._replace(memory=some.memory._replace(ring_key=np.full(3, -1), ring_halves=np.zeros(3, np.int64)))
@@ -163,7 +230,7 @@ def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
     waits = [(1, 0, 0, MEET, 0), (2, 0, 0, END, 0)]
     some = launch(
         steps(asks, waits, lines=[128], meetings=[1]), grid(), overhead_cycles=0.0, report_cycles=0.0, far_cycles=0.0,
-        dram_cycles=0.0,
+        far_sm_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0, dram_cycles=0.0,
     )  # fmt: skip
     simulation.run(some, 1)
     assert some.memory.counts[10] == some.chip.l2_cycles + 5 + 2
@@ -199,7 +266,7 @@ def test_a_part_of_a_long_grid_has_whole_rounds_and_the_same_last_round():
     looked, marks = clock._part(10_037, 10_037, 100, 900)
     assert looked % 100 == 37
     assert looked < 1000
-    assert marks == [(looked // 100 - 2) * 100, (looked // 100 - 1) * 100]
+    assert marks == [100, looked - 100]
     assert clock._part(50, 50, 100, 900)[0] == 50
 
 
