@@ -41,7 +41,7 @@ NONE = -(1 << 60)
 
 
 class Anywhere(NamedTuple):
-    """Where the data of a CTA lie if they hang on other data: on any lines from `begin` on, `length` bytes of them."""
+    """The place of data whose addresses depend on other data: any lines of `length` bytes from `begin` on."""
 
     begin: int
     length: int

@@ -181,7 +181,7 @@ def test_a_miss_waits_longer_the_busier_its_channel_is():
     assert waits[1] == pytest.approx(H200.dram_wait_cycles * busy, rel=0.1)
 
 
-def test_data_that_hang_on_data_lie_anywhere_in_their_range():
+def test_data_whose_addresses_depend_on_data_lie_anywhere_in_their_range():
     given = replace(grid(1000), moved={0: Anywhere(1 << 20, 1 << 14)})
     some = launch(steps([(0, 0, 0, END, 0)], lines=[1 << 20]), given)
     found = np.array([simulation.address_of(some, 0, cta) for cta in range(1000)])
