@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from gpuemu.cli.writing import format_option, output_option, write_out
         "Compare saved results before and after a change": "gpuemu diff before.json after.json",
         "Fail a test if the cycles grew by more than 2% (docs/ci.md)": "gpuemu diff before.json after.json"
         " --allow cycles=2% --allow excess_wavefronts=0 --format github",
+        "Compare the cubins of two compilers": "gpuemu diff before/ after/ --allow cycles=2%",
     },
     notes="FIGURE is a name that `gpuemu run --fail-on` takes. Exit codes: 0 success, 1 a figure of B is "
     "worse, 2 bad input.",
@@ -40,6 +42,8 @@ from gpuemu.cli.writing import format_option, output_option, write_out
     help="Change a value for the run of B only.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show equal numbers as well.")
+@click.option("--launches", metavar="FILE.json", help="Read the launches of two folders' kernels from this file.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Compare this many cubins at a time.")
 @format_option("text", "json", "github")
 @output_option
 @click.option(
@@ -51,11 +55,12 @@ from gpuemu.cli.writing import format_option, output_option, write_out
 )
 def diff(
     a: str, b: str, arch_name: str | None, settings: tuple[str, ...], settings_b: tuple[str, ...],
-    everything: bool, form: str, output: str | None, allowed: tuple[str, ...],
+    everything: bool, launches: str | None, jobs: int | None, form: str, output: str | None, allowed: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compare two results, and show where they differ.
 
-    A and B are results that `gpuemu run --format json -o FILE` saved, or traces, which gpuemu runs first.
+    A and B are results that `gpuemu run --format json -o FILE` saved, or traces, which gpuemu runs first. They may
+    also be folders of cubins: the report has a row for each kernel that changed, with the cause.
     """
     from gpuemu.cli.asking import failed_verdicts
     from gpuemu.cli.pages import columns_of
@@ -64,6 +69,16 @@ def diff(
     from gpuemu.views.metrics import metrics
 
     rooms = parse_allowed(allowed)
+    if Path(a).is_dir() and Path(b).is_dir():
+        from gpuemu.cli.diff_folders import diff_folders
+
+        text, failed = diff_folders((a, b), arch_name, settings, launches, jobs, form, everything, output, rooms)
+        write_out(text, output, form)
+        for sentence in failed:
+            click.echo(sentence, err=True)
+        if failed:
+            raise SystemExit(FAILED)
+        return
 
     data = [result_data(a, arch_name, settings), result_data(b, arch_name, (*settings, *settings_b))]
     numbers = [metrics(d) for d in data]
