@@ -35,7 +35,14 @@ from gpuemu.sass.compiled.columns import (
     STATE_NUMBERS,
 )
 from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
-from gpuemu.sass.compiled.shadow import CTA_BARRIER_NUMBERS, SHADOW_NUMBERS, TABLE_COLUMNS
+from gpuemu.sass.compiled.records import Logs
+from gpuemu.sass.compiled.shadow import (
+    CTA_BARRIER_NUMBERS,
+    GROUP_TIMES,
+    MOST_PUT_OFF,
+    SHADOW_NUMBERS,
+    TABLE_COLUMNS,
+)
 from gpuemu.tensor.mma import forms_of
 
 Loop = Callable[..., int]
@@ -137,8 +144,11 @@ def shadow_arrays(
         "barriers": np.zeros((CTA_BARRIER_NUMBERS, 2), np.int64),
         "parted": np.zeros(warps, np.uint8),
         "times": np.zeros(warps, np.int64),
-        "shared": np.zeros((3, shared_units), np.int64),
-        "everywhere": np.zeros((3, global_units), np.int64),
+        "groups": np.zeros((warps, 2), np.int64),
+        "group_times": np.zeros((warps, GROUP_TIMES), np.int64),
+        "put_off": np.zeros((MOST_PUT_OFF, 2), np.int64),
+        "shared": np.zeros((4, shared_units), np.int64),
+        "everywhere": np.zeros((4, global_units), np.int64),
         "filled": np.zeros(0, np.uint8),
         "own": np.zeros(0, np.uint8),
         "gaps": np.zeros(0, np.uint8),
@@ -167,8 +177,8 @@ def load(patience_s: float = 0.0) -> Loaded:
         spec.loader.exec_module(module)
         loaded, empty = Loaded(module.run, module.follow), arrays(1, 1, 1)
         loaded.run(*empty.values())
-        log = tuple(empty[f"log_{name}"][:0] for name in ("steps", "kinds", "lanes", "places", "sets"))
-        loaded.follow(log, tuple(shadow_arrays(32, 1, 1, 1).values()))
+        no_steps = (empty[f"log_{name}"][:0] for name in Logs._fields)
+        loaded.follow(tuple(no_steps), tuple(shadow_arrays(32, 1, 1, 1).values()))
         if not is_kept:
             cache.keep(place, home)
     _loaded.append(loaded)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpuemu.sass.compiled.columns import LOG_BLOCKS, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK, WITH_GUARDS
+from gpuemu.sass.compiled.records import Logs
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Patterns, Place
@@ -16,17 +17,6 @@ _STEPS, _SETS = 1 << 15, 1 << 10
 _BLOCK_BYTES = 1 << 22
 """Bytes of addresses that the loops log until they come back."""
 _MOST_KNOWN = 1 << 14
-
-
-class Log(NamedTuple):
-    """The last steps of compiled loops: see `records.Logs`. `lanes`: the lanes of each access, as bytes."""
-
-    steps: Any
-    kinds: Any
-    lanes: Any
-    places: Any
-    sources: Any
-    sets: Any
 
 
 class Recording:
@@ -67,10 +57,11 @@ class Recording:
         """Give the recorder and the observer what has been logged."""
         log_steps, blocks = self.arrays["log_steps"][: state[LOG_STEPS]], int(state[LOG_BLOCKS])
         if self._observer is not None:
-            kinds, lanes, places, sources = (
-                self.arrays[f"log_{name}"][:blocks] for name in ("kinds", "lanes", "places", "sources")
+            kinds, places, sources, lanes = (
+                self.arrays[f"log_{name}"][:blocks] for name in ("kinds", "places", "sources", "lanes")
             )
-            self._observer.logged(Log(log_steps, kinds, lanes, places, sources, self.arrays["log_sets"]))
+            sets, slots = self.arrays["log_sets"], self.arrays["log_slots"]
+            self._observer.logged(Logs(log_steps, kinds, places, sources, lanes, sets, slots))
         if self._recorder is not None:
             self._record(self._recorder, log_steps, blocks, int(state[LOG_SETS]))
         state[LOG_STEPS] = state[LOG_BLOCKS] = 0

@@ -118,8 +118,14 @@ class Shadow(NamedTuple):
     """The warps of which some lanes have waited for the others."""
     times: Any
     """The time of each warp."""
+    groups: Any
+    """The groups of copies that each warp has closed, and those for which it has waited [warp, 2]."""
+    group_times: Any
+    """The time of each wait [warp, group modulo GROUP_TIMES]."""
+    put_off: Any
+    """The reads that are put off: their instructions and accesses [read, 2]."""
     shared: Any
-    """The marks of writes, atomics and reads [3, unit] in shared memory, and in global memory."""
+    """The marks of writes, atomics, reads and copies [4, unit] in shared memory, and in global memory."""
     everywhere: Any
     filled: Any
     """Whether each unit of global memory has a value, or nothing if all have."""

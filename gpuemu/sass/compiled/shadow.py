@@ -5,6 +5,12 @@ that there were several threads. Times order the threads: all of a CTA get a new
 a synchronization of all its lanes. So the accesses of two threads are ordered if they are of one warp and of different
 times, or if a barrier for all has passed since. Everything else counts as unordered.
 
+A copy (LDGSTS) writes at some time until its warp has waited for its group. So a fourth mark of shared memory has the
+thread and the group of the last copy: nobody may access the unit before the wait, which then counts as the write.
+
+Reads of shared memory since a barrier for all matter only if a write comes before the next one. They are put off until
+then, and forgotten at the next barrier.
+
 A table describes each instruction, by the columns below.
 """
 
@@ -15,23 +21,30 @@ from typing import Any
 import numpy as np
 
 from gpuemu.sass.compiled.columns import GENERIC_SHARED, NO_BLOCK
-from gpuemu.sass.compiled.records import Shadow
+from gpuemu.sass.compiled.records import Logs, Shadow
 
-SPACE, DOES, BYTES, MATRIX_COUNT, ACTION, BARRIER_NUMBER, BARRIER_THREADS, BARRIER_WAITS = range(8)
+SPACE, DOES, BYTES, MATRIX_COUNT, ACTION, BARRIER_NUMBER, BARRIER_THREADS, BARRIER_WAITS, KEPT_GROUPS = range(9)
 """The memory that it accesses, and its access; the bytes of a lane; the matrices of an LDSM; another action; a
-barrier's number, its threads or -1, and whether lanes wait."""
-TABLE_COLUMNS = 8
-NOWHERE, TO_SHARED, TO_GLOBAL, TO_EITHER, TO_OWN, TO_UNKNOWN = range(6)
-DOES_READ, DOES_WRITE, DOES_ATOMIC = range(3)
-NO_ACTION, LEAVES, MEETS, SHUFFLES, NAMES_ALL, MEETS_IN_WARP, SUSPICIOUS = range(7)
+barrier's number, its threads or -1, and whether lanes wait; the groups of copies for which a wait does not wait."""
+TABLE_COLUMNS = 9
+NOWHERE, TO_SHARED, TO_GLOBAL, TO_EITHER, TO_OWN, TO_BOTH, TO_UNKNOWN = range(7)
+"""TO_EITHER: generic addresses. TO_OWN: local memory. TO_BOTH: a copy."""
+DOES_READ, DOES_WRITE, DOES_ATOMIC, DOES_COPY = range(4)
+NO_ACTION, LEAVES, MEETS, SHUFFLES, NAMES_ALL, MEETS_IN_WARP, CLOSES_GROUP, AWAITS_GROUPS, SUSPICIOUS = range(9)
 
 (
-    TIME, SINCE, BEGAN, DIGEST, NEAR_BUFFER, SHARED_SHIFT, GLOBAL_SHIFT, ORIGIN, RACES, ATOMICS, OWN_PITCH, SUSPECT,
-) = range(12)  # fmt: skip
+    TIME, SINCE, BEGAN, DIGEST, NEAR_BUFFER, SHARED_SHIFT, GLOBAL_SHIFT, ORIGIN, RACES, ATOMICS, COPIES, OWN_PITCH,
+    WROTE, PUT_OFF, SUSPECT,
+) = range(15)  # fmt: skip
 """The state: the time now, at the last barrier for all, and at the CTA's start; a digest of all places in global
-memory; the sizes of units, as log2, and the address of the first global one; whether to look for races, and among
-atomics; the bytes of a lane's frame; the instruction that may be wrong."""
+memory; the sizes of units, as log2, and the address of the first global one; whether to look for races, among atomics,
+and with copies; the bytes of a lane's frame; SINCE at the last write to shared memory; the number of reads that are put
+off; the instruction that may be wrong."""
 SHADOW_NUMBERS = 16
+GROUPS_CLOSED, GROUPS_AWAITED = range(2)
+GROUP_TIMES = 64
+"""The groups of a warp whose waits have a time of their own."""
+MOST_PUT_OFF = 4096
 FIRST_PC, ARRIVES_ONLY = range(2)
 """A barrier: 1 + the instruction at which lanes wait; whether some lanes have arrived and do not wait."""
 CTA_BARRIER_NUMBERS = 16
@@ -77,31 +90,39 @@ def _with(mark: Any, now: Any, thread: Any, alone: Any, since: Any, began: Any) 
     return now << 12 | _LANES << 10 | thread
 
 
+def _unfinished(mark: Any, now: Any, thread: Any, alone: Any, shadow: Any) -> Any:
+    """Whether a copy may still write, or its end may be unordered with an access by a thread now."""
+    copier, group = mark & 1023, mark >> 10
+    awaited = shadow.groups[copier >> 5, GROUPS_AWAITED]
+    if group > awaited:
+        return True
+    time = shadow.group_times[copier >> 5, max(group, awaited - GROUP_TIMES + 1) % GROUP_TIMES]
+    return _apart(time << 12 | copier, now, thread, alone, shadow.state[SINCE], 0)
+
+
 def _mark(taking: Any, count: Any, does: Any, few: Any, marks: Any, began: Any, shadow: Any) -> Any:
     """Mark `count` units from the one of each lane; whether that is surely no race. `few`: lanes of a warp that count.
 
     A lane whose unit is that of the two lanes before it would change no mark of reads, nor find anything.
     """
-    writes, atomics, reads, units, times = marks[0], marks[1], marks[2], shadow.units, shadow.times
+    writes, atomics, reads, copies, units = marks[0], marks[1], marks[2], marks[3], shadow.units
     since, any_atomics = shadow.state[SINCE], shadow.state[ATOMICS] != 0
+    any_copies, alone = shadow.state[COPIES] != 0 and began == 0, few == 32
     for i in range(taking.size):
         if taking[i] == 0 or i & 31 >= few:
             continue
-        if (
-            does == DOES_READ
-            and i & 31 > 1
-            and units[i] == units[i - 1] == units[i - 2]
-            and taking[i - 1]
-            and taking[i - 2]
-        ):
+        alike = i & 31 > 1 and units[i] == units[i - 1] == units[i - 2]
+        if alike and does == DOES_READ and taking[i - 1] and taking[i - 2]:
             continue
-        now, alone = times[i >> 5], few == 32
+        now = shadow.times[i >> 5]
         one = now << 12 | (_ONE if alone else _LANES) << 10 | i
         for unit in range(units[i], units[i] + count):
             written = writes[unit]
             if written and _apart(written, now, i, alone, since, began):
                 return False
             if any_atomics and does != DOES_ATOMIC and _apart(atomics[unit], now, i, alone, since, began):
+                return False
+            if any_copies and copies[unit] and _unfinished(copies[unit], now, i, alone, shadow):
                 return False
             if does == DOES_READ:
                 mark = reads[unit]
@@ -112,6 +133,8 @@ def _mark(taking: Any, count: Any, does: Any, few: Any, marks: Any, began: Any, 
                 return False
             if does == DOES_WRITE:
                 writes[unit] = one
+            elif does == DOES_COPY:
+                copies[unit] = shadow.groups[i >> 5, GROUPS_CLOSED] + 1 << 10 | i
             else:
                 atomics[unit] = _with(atomics[unit], now, i, alone, since, began)
     return True
@@ -177,39 +200,73 @@ def _in_gaps(taking: Any, places: Any, size: Any, few: Any, gaps: Any) -> Any:
     return False
 
 
-def _take(row: Any, kind: Any, taking: Any, places: Any, shadow: Any) -> Any:
-    """Take note of an access; whether it is surely right."""
-    space, does, size, few = row[SPACE], row[DOES], row[BYTES], 32
-    state, units = shadow.state, shadow.units
-    if space == TO_EITHER:
-        space = TO_SHARED if kind == GENERIC_SHARED else TO_GLOBAL
-    if space == TO_UNKNOWN:
+def _in_shared(row: Any, does: Any, taking: Any, places: Any, shadow: Any) -> Any:
+    """Take note of an access to shared memory; whether it is surely right."""
+    state, units, size = shadow.state, shadow.units, row[BYTES]
+    few = 8 * row[MATRIX_COUNT] if row[MATRIX_COUNT] else 32
+    if shadow.gaps.size and _in_gaps(taking, places, size, few, shadow.gaps):
         return False
-    if space == TO_OWN:
-        return shadow.own.size == 0 or _own(taking, places, size, does, shadow.own, state[OWN_PITCH])
-    if row[MATRIX_COUNT]:
-        few = 8 * row[MATRIX_COUNT]
-    if space == TO_SHARED:
-        if shadow.gaps.size and _in_gaps(taking, places, size, few, shadow.gaps):
-            return False
-        shift = state[SHARED_SHIFT]
-        for i in range(taking.size):
-            units[i] = places[i] >> shift
-        return not state[RACES] or _mark(taking, max(1, size >> shift), does, few, shadow.shared, 0, shadow)
+    if state[RACES] == 0:
+        return True
+    shift = state[SHARED_SHIFT]
+    for i in range(taking.size):
+        units[i] = places[i] >> shift
+    if does != DOES_READ:
+        state[WROTE] = state[SINCE]
+    return _mark(taking, max(1, size >> shift), does, few, shadow.shared, 0, shadow)
+
+
+def _in_global(row: Any, does: Any, taking: Any, places: Any, shadow: Any) -> Any:
+    """Take note of an access to global memory; whether it is surely right."""
+    state, units = shadow.state, shadow.units
     if not _digest(taking, places, shadow.buffers, state):
         return False
     shift = state[GLOBAL_SHIFT]
     for i in range(taking.size):
         units[i] = places[i] - state[ORIGIN] >> shift
-    count = max(1, size >> shift)
+    count = max(1, row[BYTES] >> shift)
     if shadow.filled.size and not _fill(taking, units, count, does, shadow.filled):
         return False
     races = state[RACES] and shadow.everywhere.shape[1]
-    return not races or _mark(taking, count, does, few, shadow.everywhere, state[BEGAN], shadow)
+    return not races or _mark(taking, count, does, 32, shadow.everywhere, state[BEGAN], shadow)
+
+
+def _catch_up(log: Any, shadow: Any) -> Any:
+    """Take note of the reads that were put off; whether all are surely right."""
+    for k in range(shadow.state[PUT_OFF]):
+        pc, block = shadow.put_off[k, 0], shadow.put_off[k, 1]
+        if not _in_shared(shadow.table[pc], DOES_READ, log.lanes[block], log.places[block], shadow):
+            shadow.state[SUSPECT] = pc
+            return False
+    shadow.state[PUT_OFF] = 0
+    return True
+
+
+def _take(pc: Any, block: Any, log: Any, shadow: Any) -> Any:
+    """Take note of an access; whether it is surely right."""
+    row, state, lanes, places = shadow.table[pc], shadow.state, log.lanes[block], log.places[block]
+    space, does = row[SPACE], row[DOES]
+    if space == TO_EITHER:
+        space = TO_SHARED if log.kinds[block] == GENERIC_SHARED else TO_GLOBAL
+    if space == TO_UNKNOWN:
+        return False
+    if space == TO_OWN:
+        return shadow.own.size == 0 or _own(lanes, places, row[BYTES], does, shadow.own, state[OWN_PITCH])
+    if space == TO_GLOBAL:
+        return _in_global(row, does, lanes, places, shadow)
+    calm = state[RACES] != 0 and state[WROTE] != state[SINCE] and state[COPIES] == 0 and shadow.gaps.size == 0
+    if does == DOES_READ and calm and state[PUT_OFF] < MOST_PUT_OFF:
+        shadow.put_off[state[PUT_OFF], 0], shadow.put_off[state[PUT_OFF], 1] = pc, block
+        state[PUT_OFF] += 1
+        return True
+    if space == TO_BOTH and not _in_global(row, DOES_READ, lanes, log.sources[block], shadow):
+        return False
+    return _catch_up(log, shadow) and _in_shared(row, does, lanes, places, shadow)
 
 
 def _new_times(times: Any, state: Any) -> None:
     """A barrier for all has passed."""
+    state[PUT_OFF] = 0
     state[TIME] += 1
     state[SINCE] = state[TIME]
     for w in range(times.size):
@@ -250,6 +307,21 @@ def _waits_anywhere(arrived: Any) -> Any:
     return found != 0
 
 
+def _copies(row: Any, w: Any, here: Any, shadow: Any) -> Any:
+    """A warp closes a group of copies, or waits for groups; whether all of its lanes do."""
+    groups = shadow.groups[w]
+    if here != shadow.alive[w]:
+        return False
+    if row[ACTION] == CLOSES_GROUP:
+        groups[GROUPS_CLOSED] += 1
+        return True
+    last = groups[GROUPS_CLOSED] - row[KEPT_GROUPS]
+    for group in range(groups[GROUPS_AWAITED] + 1, last + 1):
+        shadow.group_times[w, group % GROUP_TIMES] = shadow.times[w]
+    groups[GROUPS_AWAITED] = max(groups[GROUPS_AWAITED], last)
+    return True
+
+
 def _act(pc: Any, row: Any, here: Any, shadow: Any) -> Any:
     """Take note of an instruction that is no access; whether it is surely right."""
     action, alive, state = row[ACTION], shadow.alive, shadow.state
@@ -260,7 +332,10 @@ def _act(pc: Any, row: Any, here: Any, shadow: Any) -> Any:
             continue
         if action == SUSPICIOUS or (action == SHUFFLES and here[w] != _WHOLE):
             return False
-        if action == LEAVES:
+        if action in (CLOSES_GROUP, AWAITS_GROUPS):
+            if not _copies(row, w, here[w], shadow):
+                return False
+        elif action == LEAVES:
             if (shadow.parted[w] and here[w] != alive[w]) or _waits_anywhere(shadow.arrived):
                 return False
             alive[w] &= ~here[w]
@@ -274,24 +349,25 @@ def _act(pc: Any, row: Any, here: Any, shadow: Any) -> Any:
     return True
 
 
-def follow(log: Any, arrays: Any) -> Any:
+def follow(logged: Any, arrays: Any) -> Any:
     """Follow the steps and accesses of a log; whether all of it is surely right.
 
-    `log`: (steps, kinds, lanes, places, sets). `arrays`: the columns of a `Shadow`, in their order.
+    `logged` and `arrays`: the columns of `Logs` and of `Shadow`, as tuples.
     """
-    steps, kinds, lanes, places, sets = log
-    shadow = Shadow(*arrays)
-    block = 0
+    log, shadow = Logs(*logged), Shadow(*arrays)
+    steps, sets, block = log.steps, log.sets, 0
     for k in range(len(steps)):
         pc = steps[k, 0]
         row, right = shadow.table[pc], True
         if row[SPACE] != NOWHERE:
-            if kinds[block] != NO_BLOCK:
-                right = _take(row, kinds[block], lanes[block], places[block], shadow)
+            if log.kinds[block] != NO_BLOCK:
+                right = _take(pc, block, log, shadow)
             block += 1
+        elif row[ACTION] in (NAMES_ALL, MEETS_IN_WARP):
+            right = _catch_up(log, shadow) and _act(pc, row, sets[steps[k, 2]], shadow)
         elif row[ACTION]:
             right = _act(pc, row, sets[steps[k, 2]], shadow)
         if not right:
             shadow.state[SUSPECT] = pc
             return False
-    return True
+    return _catch_up(log, shadow)

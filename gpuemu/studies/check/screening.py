@@ -25,7 +25,7 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.studies.check.lane_paths import LanePaths
-from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE
+from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE, kept_groups
 from gpuemu.studies.check.value_flow import polls
 from gpuemu.trace.model import Instruction
 
@@ -34,14 +34,14 @@ _SPACES = {
     "LDS": shadow.TO_SHARED, "STS": shadow.TO_SHARED, "LDSM": shadow.TO_SHARED, "ATOMS": shadow.TO_SHARED,
     "LDG": shadow.TO_GLOBAL, "STG": shadow.TO_GLOBAL, "ATOMG": shadow.TO_GLOBAL, "ATOM": shadow.TO_GLOBAL,
     "RED": shadow.TO_GLOBAL, "LD": shadow.TO_EITHER, "ST": shadow.TO_EITHER, "LDL": shadow.TO_OWN,
-    "STL": shadow.TO_OWN,
+    "STL": shadow.TO_OWN, "LDGSTS": shadow.TO_BOTH,
 }  # fmt: skip
 """The memory of each access that the screening follows. Compiled loops know ATOM and RED for global memory only."""
-_ATOMICS = ("ATOMS", "ATOMG", "ATOM", "RED")
-_STORES = ("STS", "STG", "ST", "STL")
+_DOES = dict.fromkeys(("STS", "STG", "ST", "STL"), shadow.DOES_WRITE) | {"LDGSTS": shadow.DOES_COPY}
+_DOES |= dict.fromkeys(("ATOMS", "ATOMG", "ATOM", "RED"), shadow.DOES_ATOMIC)
 _WIDE = ("64", "U64", "S64", "F64")
 _OF_TOOLS = (
-    "SYNCS", "ARRIVES", "STAS", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "USETMAXREG", "LDGSTS", "UTMACMDFLUSH",
+    "SYNCS", "ARRIVES", "STAS", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "USETMAXREG", "UTMACMDFLUSH",
 )  # fmt: skip
 """Instructions whose effects only the tools understand."""
 _WHOLE = 0xFFFFFFFF
@@ -115,6 +115,7 @@ class Screen(Observer):
             (shadow.SHARED_SHIFT, shared), (shadow.GLOBAL_SHIFT, everywhere), (shadow.ORIGIN, origin),
             (shadow.RACES, wanted.races), (shadow.OWN_PITCH, memory.local_pitch),
             (shadow.ATOMICS, (rows[:, shadow.DOES] == shadow.DOES_ATOMIC).any()),
+            (shadow.COPIES, (rows[:, shadow.DOES] == shadow.DOES_COPY).any()),
         ):  # fmt: skip
             state[column] = value
         arguments["table"], arguments["exists"] = rows, ballots(lanes.exists)
@@ -145,13 +146,13 @@ class Screen(Observer):
         arguments["alive"][:] = arguments["exists"]
         for name in ("arrived", "barriers", "parted", "own"):
             arguments[name][:] = 0
+        arguments["groups"][:] = arguments["groups"][:, :1] + 1  # none is open, and none is awaited
         state[shadow.TIME] += 1
         arguments["times"][:] = state[shadow.SINCE] = state[shadow.BEGAN] = state[shadow.TIME]
 
     def logged(self, log: Any) -> None:
         if not self.has_enough:
-            logs = log.steps, log.kinds, log.lanes, log.places, log.sets
-            self.has_enough = not self._follow(logs, tuple(self._arguments.values()))
+            self.has_enough = not self._follow(tuple(log), tuple(self._arguments.values()))
 
     def recorded(self, cta: int, recorder: Any) -> None:
         if self.follows_lanes and not self.has_enough:
@@ -177,18 +178,17 @@ class Screen(Observer):
 
 def _unit_bits(rows: NDArray[np.int64], space: int) -> int:
     """The size of a memory's units, as log2: that of its narrowest access."""
-    sizes = rows[np.isin(rows[:, shadow.SPACE], (space, shadow.TO_EITHER)), shadow.BYTES]
+    sizes = rows[np.isin(rows[:, shadow.SPACE], (space, shadow.TO_EITHER, shadow.TO_BOTH)), shadow.BYTES]
     return min(int(sizes.min(initial=4)), 4).bit_length() - 1
 
 
 def table(code: Sequence[Instruction]) -> NDArray[np.int64]:
     """Return the columns of `shadow` for each instruction."""
-    found = np.zeros((len(code), shadow.TABLE_COLUMNS), np.int64)
+    found, copies = np.zeros((len(code), shadow.TABLE_COLUMNS), np.int64), any(i.mnemonic == "LDGSTS" for i in code)
     for row, instruction in zip(found, code, strict=True):
         if instruction.accesses_memory:
             row[shadow.SPACE] = _SPACES.get(instruction.mnemonic, shadow.TO_UNKNOWN)
-            does = shadow.DOES_ATOMIC if instruction.mnemonic in _ATOMICS else shadow.DOES_READ
-            row[shadow.DOES] = shadow.DOES_WRITE if instruction.mnemonic in _STORES else does
+            row[shadow.DOES] = _DOES.get(instruction.mnemonic, shadow.DOES_READ)
             row[shadow.BYTES] = 16 if instruction.mnemonic == "LDSM" else _bytes(instruction)
             row[shadow.MATRIX_COUNT] = instruction.operation.matrices
             continue
@@ -203,6 +203,10 @@ def table(code: Sequence[Instruction]) -> NDArray[np.int64]:
             case "WARPSYNC":
                 names_all = instruction.has("ALL") or instruction.operands[:1] == ("0xffffffff",)
                 row[shadow.ACTION] = shadow.NAMES_ALL if names_all else shadow.SUSPICIOUS
+            case "LDGDEPBAR" if copies:
+                row[shadow.ACTION] = shadow.CLOSES_GROUP
+            case "DEPBAR" if copies and (kept := kept_groups(instruction)) is not None:
+                row[shadow.ACTION], row[shadow.KEPT_GROUPS] = shadow.AWAITS_GROUPS, kept
             case "NOP":
                 row[shadow.ACTION] = shadow.MEETS_IN_WARP
             case _ if instruction.operation.kind in (Kind.EXIT, Kind.BARRIER):

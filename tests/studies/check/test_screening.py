@@ -41,7 +41,42 @@ STATEMENTS = (
     "for (int i = 0; i < 3; i++) {{ s[{0}] = x + i; __syncthreads(); x += s[{1}]; __syncthreads(); }}",
     "local[x & 7u] = t; x += local[t & 7u];", "*(uint2 *)&s[2 * t & 126] = make_uint2(x, t);",
     "if (t == {2}) return;", "x += s[{2} + t];", "out[{2} + 1000 + t] = x;",
+    *["COPY(&s[{0}], in + ({1}));", "CLOSE; WAIT(0); __syncthreads(); x += s[{0}];", "CLOSE; WAIT(1);", "CLOSE;", "WAIT(0);"],
+    "COPY(&s[{0}], in + t); CLOSE; WAIT(0);", "__syncthreads(); COPY(&s[{0}], in + t); CLOSE; WAIT(0); __syncthreads(); x += s[{1}];",
 )  # fmt: skip
+ASYNCHRONOUS = """
+#define COPY(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: \
+    "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory")
+#define CLOSE asm volatile("cp.async.commit_group;" ::: "memory")
+#define WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
+"""
+PIPELINE = (
+    ASYNCHRONOUS
+    + """
+extern "C" __global__ void pipeline(float *out, const float *in) {
+    __shared__ float s[2][128];
+    int t = threadIdx.x;
+    float sum = 0;
+    COPY(&s[0][t], in + t);
+    CLOSE;
+    for (int k = 0; k < 8; k++) {
+        if (k < 7) COPY(&s[(k + 1) % 2][t], in + 128 * (k + 1) + t);
+        CLOSE;
+        FIRST;
+        sum += s[k % 2][127 - t];
+        SECOND;
+    }
+    out[t] = sum;
+}
+"""
+)
+PIPELINES = {
+    "right": ("WAIT(1); __syncthreads()", "__syncthreads()"), "no wait": ("__syncthreads()", "__syncthreads()"),
+    "a wait that is too short": ("WAIT(2); __syncthreads()", "__syncthreads()"),
+    "a wait after the barrier": ("__syncthreads(); WAIT(1)", "__syncthreads()"), "no barrier": ("WAIT(1)", "__syncthreads()"),
+    "copies over what others read": ("WAIT(1); __syncthreads()", ""),
+}  # fmt: skip
+"""What comes before and after the reads of a stage."""
 SEEDS = 96
 TILES = """
 extern "C" __global__ void tiled(float *c, const float *a, const float *b, int n) {
@@ -124,7 +159,7 @@ def compiled(source: str, folder: Path, arch: str) -> Cubin:
 def test_random_kernels_have_the_same_findings_with_and_without_it(
     loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arch: str
 ) -> None:
-    cubin = compiled("\n".join(random_kernel(seed) for seed in range(SEEDS)), tmp_path, arch)
+    cubin = compiled(ASYNCHRONOUS + "\n".join(random_kernel(seed) for seed in range(SEEDS)), tmp_path, arch)
     found, right, screens = [0, 0], 0, screens_of(monkeypatch)
     for seed in range(SEEDS):
         screens.clear()
@@ -181,3 +216,18 @@ def test_faults_are_found_in_a_kernel_that_compiled_loops_execute(
     report = gpuemu.check(cubin, "tiled", grid=(4, 4), block=(16, 16), args=args)
     assert tool in {finding.tool for finding in report.errors}
     assert report == without_screening(monkeypatch, cubin, "tiled", grid=(4, 4), block=(16, 16), args=again)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_copies_are_followed_until_they_are_awaited(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    first, second = PIPELINES[name]
+    cubin = compiled(PIPELINE.replace("FIRST", first).replace("SECOND", second), tmp_path, "sm_80")
+    args = [np.zeros(128, np.float32), np.ones(1024, np.float32)]
+    screens = screens_of(monkeypatch)
+    report = gpuemu.check(cubin, "pipeline", block=128, args=args)
+    assert screens[0].has_enough == (name != "right")
+    assert {finding.tool for finding in report.errors} == set() if name == "right" else {"racecheck"}
+    assert report == without_screening(monkeypatch, cubin, "pipeline", block=128, args=args)

@@ -41,6 +41,12 @@ MOST_SPAN = 1 << 31
 TOO_LARGE = "global memory is too large, or too far apart, to look for races there"
 
 
+def kept_groups(wait: Instruction) -> int | None:
+    """The number of closed groups for which a DEPBAR does not wait; None if it waits for other instructions."""
+    match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(wait.operands))
+    return None if match is None else int(match[1] or "0", 16)
+
+
 class RaceDetector:
     """Racecheck of one launch."""
 
@@ -137,10 +143,9 @@ class RaceDetector:
         if mnemonic in _COMMITS:
             return lambda lanes: known.commit(_COMMITS[mnemonic], lanes)
         if mnemonic == "DEPBAR":
-            match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(site.instruction.operands))
-            if match is None:
+            keep = kept_groups(site.instruction)
+            if keep is None:
                 return None
-            keep = int(match[1] or "0", 16)
 
             def wait(lanes: Bools) -> None:
                 known.wait("LDGSTS", lanes, keep)
