@@ -11,5 +11,6 @@ This needs the extra `triton`. Tensors are torch's, on the CPU, or NumPy arrays.
 from gpuemu.triton.api import device
 from gpuemu.triton.emulated import Device
 from gpuemu.triton.launch import Launch
+from gpuemu.triton.tuner_hooks import early_config_prune, perf_model
 
-__all__ = ["Device", "Launch", "device"]
+__all__ = ["Device", "Launch", "device", "early_config_prune", "perf_model"]

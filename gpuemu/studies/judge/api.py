@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
+from gpuemu.arch.hardware import Arch, hardware
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.telling import tell_once
@@ -23,7 +24,6 @@ from gpuemu.studies.judge.box import LimitError
 from gpuemu.studies.judge.confined import LANDLOCK, NAMESPACES
 from gpuemu.studies.judge.judging import LIMIT, Task
 from gpuemu.studies.judge.process import WorkerProcess
-from gpuemu.studies.rank.api import Arch, hardware
 
 BUDGET = 20_000_000
 SECONDS = 60.0

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuemu.arch import Architecture, as_architecture, load_arch
-from gpuemu.arch.build import product
-from gpuemu.base import resources
+from gpuemu.arch import Architecture
+from gpuemu.arch.hardware import Arch, hardware
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
 from gpuemu.engine import compiling
@@ -25,7 +24,6 @@ from gpuemu.studies.rank.estimate import EstimateJob
 from gpuemu.studies.rank.ranking import Ranking, limit, ordered
 from gpuemu.studies.rank.spaces import Listed, Space, TritonProgram
 
-Arch = str | os.PathLike[str] | Architecture
 Progress = Callable[[int, int], None]
 
 
@@ -68,24 +66,6 @@ def as_space(configurations: Any) -> Space:
     if not listed:
         raise GpuemuError.one("rank()", None, "configurations", "there is none", "Give at least one configuration")
     return Listed(listed)
-
-
-def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> tuple[Architecture, ...]:
-    """The architectures, each with a chip. Raises GpuemuError."""
-    wanted = [chips] if isinstance(chips, str) else list(chips)
-    given = [arch] if isinstance(arch, str | os.PathLike | Architecture) else list(arch or ())
-    loaded = [as_architecture(one, where="rank()") for one in given]
-    if not wanted:
-        return tuple(loaded) or (load_arch("sm_90"),)
-    among = loaded or [load_arch(name) for name in resources.names("configs")]
-    found = []
-    for chip in wanted:
-        having = [one for one in among if product(chip, one.chips)]
-        if not having:
-            known = ", ".join(sorted(name for one in among for name in one.chips))
-            raise GpuemuError.one("--chip", None, "", f"unknown chip '{chip}'", f"Known: {known}")
-        found.append(having[0].with_overrides({"chip": chip}))
-    return tuple(found)
 
 
 def rank_space(
