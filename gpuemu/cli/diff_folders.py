@@ -30,8 +30,7 @@ from gpuemu.views.diff_text import WIDTH
 
 LAUNCHES = "launches.json"
 _NOTES = {
-    ADDED: "only in B", REMOVED: "only in A", CODE: "compared by the code, because there is no launch",
-    REFUSED: "cannot run",
+    ADDED: "only in B", REMOVED: "only in A", REFUSED: "cannot run",
 }  # fmt: skip
 _SHOWN = ("cycles", "registers", "spilled_bytes", "code_instructions")
 
@@ -136,7 +135,7 @@ def _table(compared: Sequence[Compared], everything: bool) -> Table:
         change = "" if one.change is None else f"{one.change:+.1%}"
         told = one.cause or one.note or _NOTES.get(one.kind, "equal code" if one.kind == EQUAL else "")
         if one.kind == CODE:
-            told = "; ".join(filter(None, (one.cause, _NOTES[CODE])))
+            told = "; ".join(filter(None, (one.cause, f"compared by the code ({one.note})")))
         rows.append((one.kernel, one.file, one.a.get("cycles"), one.b.get("cycles"), change, told))
     heads = [words("Kernel"), words("File"), number("Cycles A"), number("Cycles B"), words("Change"), words("Cause")]
     return Table(heads, rows)

@@ -91,6 +91,12 @@ def test_each_cause_is_named_with_its_line(folders: tuple[Path, Path]) -> None:
     assert any(one.startswith("k.cubin: spill: cycles ") and "spills at k.cu:9" in one for one in told["failed"])
 
 
+def test_a_comparison_by_the_code_says_why(folders: tuple[Path, Path]) -> None:
+    table = " ".join(diff(folders).stdout.split())
+    assert "compared by the code" in table
+    assert "needs 2 arguments" in table
+
+
 def test_the_way_back_is_faster_and_passes(folders: tuple[Path, Path]) -> None:
     done = diff((folders[1], folders[0]), "--allow", "registers=100%", "--format", "github")
     assert done.exit_code == 1  # a cubin is missing
