@@ -55,4 +55,7 @@ class Chip(Part):
     page_walk_cycles: int | None = whole(
         "additional latency of a launch's first access after a flush", 0, 100_000, "cycles", True
     )
+    cta_launch_spread_cycles: int | None = whole(
+        "spread of the cycles until a CTA begins in a place that falls free", 0, 100_000, "cycles", True
+    )
     cta_dispatch_cycles: float | None = rate("interval between distributed CTAs", "cycles", 0.001, 1000.0, True)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.chip import simulation
+from gpuemu.chip import dispatch, simulation
+from gpuemu.chip.cta_work import is_even
 from gpuemu.chip.l2 import KIB, LINE_BYTES
 from gpuemu.chip.memory import (
     BLOCKS,
@@ -30,11 +31,11 @@ from gpuemu.chip.memory import (
     LAST,
     LOADED,
     MERGES,
-    ORDER,
     PEAK,
     STORED,
     UNWRITTEN,
     WAYS,
+    WORKED,
     WRITTEN,
     Chip,
     MemoryUnits,
@@ -145,13 +146,15 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
     each = max(1, len(steps.kind) + len(steps.address))
     places, ctas = chip.sms * grid.resident, len(grid.weights[0])
     looked, marks = _part(ctas, grid.ctas, places, MOST_WORK // each)
+    whole = grid
+    if looked < grid.ctas and not is_even(grid.weights[0]):
+        grid = grid.of(_everywhere(grid.ctas, looked, places))
     launch = _launch(steps, grid, numbers, marks, chip.l2_dirty_kibibytes)
     if not grid.cold:
-        launch = _warm(launch, grid, chip, looked if looked < ctas else ctas)
+        launch = _warm(launch, grid, chip, looked)
     _run(launch, looked, looked * each)
-    left = float(grid.weights[0][looked:].sum() / max(1e-9, grid.weights[0][:looked].mean()))
-    counts = _with_rest(launch, looked, left)
-    more = (looked + left) / looked
+    more = 1 + _left(whole.weights[:1], grid.weights[:1], looked)
+    counts = _with_rest(launch, more - 1, _left(whole.weights[1:], grid.weights[1:], looked))
     busy = np.array(launch.memory.busy)
     at = slices_at(numbers)
     return Ended(
@@ -171,25 +174,36 @@ def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> flo
     looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
     launch = _alone(steps, own, arch, chip, marks)
     _run(launch, looked, looked * each)
-    return float(_with_rest(launch, looked, most - looked)[END_AT])
+    return float(_with_rest(launch, most / looked - 1, most / looked - 1)[END_AT])
 
 
-def _with_rest(launch: Simulation, looked: int, left: float) -> NDArray[np.float64]:
+def _left(whole: Sequence[NDArray[np.float64]], part: Sequence[NDArray[np.float64]], looked: int) -> float:
+    """How much more the whole grid has than the first CTAs of the part."""
+    seen = sum(float(weight[:looked].sum()) for weight in part)
+    return max(0.0, sum(float(weight.sum()) for weight in whole) / max(1e-9, seen) - 1)
+
+
+def _everywhere(ctas: int, looked: int, places: int) -> list[int]:
+    """Rounds of CTAs from all over the grid, and the last CTAs."""
+    rounds, rest = divmod(looked, places)
+    starts = np.linspace(0, ctas - rest - places, rounds).astype(int)
+    chosen = [*(start + np.arange(places) for start in starts), np.arange(ctas - rest, ctas)]
+    return [int(cta) for cta in np.concatenate(chosen)]
+
+
+def _with_rest(launch: Simulation, work: float, traffic: float) -> NDArray[np.float64]:
     """The counts with those of the CTAs that are left, which go on as those between the marks.
 
-    CTAs that have not ended have done a part of their work, too. For times, events tell how much; for all else,
-    sectors that were loaded and stored.
+    They have so much more work and traffic than those that were looked at. CTAs that have not ended have done a part
+    of their work, too: cycles of their own tell how much, and sectors that they loaded and stored.
     """
     counts = np.array(launch.memory.counts)
-    if left > 0:
+    if work > 0 or traffic > 0:
         first, last = np.array(launch.kept).reshape(-1, COUNTS)
-        between, more = last - first, left / looked
-        rest = between * (counts[ORDER] / between[ORDER] * more)
-        sectors = between[LOADED] + between[STORED]
-        if sectors > 0:
-            traffic = between * ((counts[LOADED] + counts[STORED]) / sectors * more)
-            traffic[[END_AT, LAST]] = rest[[END_AT, LAST]]
-            rest = traffic
+        between = last - first
+        moved = between[LOADED] + between[STORED]
+        rest = between * ((counts[LOADED] + counts[STORED]) / max(1.0, moved) * traffic)
+        rest[[END_AT, LAST]] = between[[END_AT, LAST]] * (counts[WORKED] / max(1e-9, between[WORKED]) * work)
         counts += rest
     return counts
 
@@ -232,7 +246,14 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
     bare = chip.model_copy(update=dict.fromkeys([name for name in type(chip).model_fields if "per_cycle" in name]))
-    none = ("far_cycles", "far_sm_cycles", "cta_dispatch_cycles", "dirty_share", "dram_wait_cycles")
+    none = (
+        "far_cycles",
+        "far_sm_cycles",
+        "cta_dispatch_cycles",
+        "cta_launch_spread_cycles",
+        "dirty_share",
+        "dram_wait_cycles",
+    )
     bare = bare.model_copy(update=dict.fromkeys(none))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
@@ -274,6 +295,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
         overhead_cycles=float(arch.launch.overhead_cycles),
         cta_interval=float(arch.launch.cta_interval_cycles), cta_launch=float(arch.sm.cta_launch_cycles),
+        cta_launch_spread=float(chip.cta_launch_spread_cycles or 0),
         report_cycles=chip.cta_dispatch_cycles or 0.0,
     )  # fmt: skip
 
@@ -293,7 +315,7 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     warps, meetings = len(steps.start), len(steps.arrivals)
     state = Places(
         on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
-        next=np.zeros(places * warps, np.int64), parked=np.full(places * warps, -1),
+        next=np.zeros(places * warps, np.int64), order=_first_sms(chip.sms, places), parked=np.full(places * warps, -1),
         reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
@@ -305,6 +327,11 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     return Simulation(
         steps._replace(move=move), grid.moves(), chip, memory, state, queue, np.array(marks or [-1]), kept, -1
     )
+
+
+def _first_sms(sms: int, places: int) -> Numbers:
+    """The SM of each of the first CTAs: a round fills one GPC after another, later ones take the TPCs by chance."""
+    return np.concatenate([np.arange(min(sms, places)), dispatch.order(sms, places)[sms:]])
 
 
 def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> Simulation:

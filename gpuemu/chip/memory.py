@@ -30,13 +30,13 @@ RECENT_CYCLES = 2000.0
 """How busy a channel is, is known from about so long before."""
 HALF_BYTES = 64
 """DRAM transfers half a line at a time."""
-LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER, OLDEST, PEAK = range(14)
+LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER = range(12)
+OLDEST, PEAK, WORKED, COUNTS = range(12, 16)
 """The counts: sectors that SMs load, that L2 is asked for, and that are stored; halves that DRAM reads, that become
 dirty, that are written back, that are dirty now; touches so far; the cycle of the last store; CTAs done; the cycle of
 the last report; events so far; the place in `ring` of the oldest dirty half; the
-most halves that were dirty.
+most halves that were dirty; cycles of warps for work of their own.
 """
-COUNTS = 14
 
 
 class Chip(NamedTuple):
@@ -71,6 +71,7 @@ class Chip(NamedTuple):
     overhead_cycles: float
     cta_interval: float
     cta_launch: float
+    cta_launch_spread: float
     report_cycles: float
 
 
@@ -283,13 +284,15 @@ def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> i
     return back
 
 
-def store_line(memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float) -> float:
-    """The cycle in which L2 has taken the sectors of a line that an SM stores."""
+def store_line(
+    memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float, cycles: float
+) -> float:
+    """The cycle in which L2 has taken the sectors of a line that an SM stores, each line in at least so many cycles."""
     at = slices_at(chip)
     gpc = sm * chip.gpcs // chip.sms
     memory.counts[STORED] += sent
     piece = mixed(line) * chip.slices >> 31
-    taken = now + take(memory, at[1] + piece, now, max(chip.store_line, sent * chip.store_sector))
+    taken = now + take(memory, at[1] + piece, now, max(cycles, sent * chip.store_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
     memory.present[place] |= halves_of(mask)
     halves = float(becomes_dirty(memory, chip, place, halves_of(mask)))

@@ -22,6 +22,7 @@ from gpuemu.chip.memory import (
     LAST,
     ORDER,
     SUB_CORES,
+    WORKED,
     Chip,
     Floats,
     Ints,
@@ -109,14 +110,16 @@ class Moves(NamedTuple):
 class Places(NamedTuple):
     """The places for CTAs on all SMs: the steps of their warps, the replies to their requests, and their meetings.
 
-    A round of CTAs fills one GPC after another. `on`: the CTA of a place; `live`: its warps that have not ended;
-    `ends`: the cycle of its last effect. `next`: the step of each warp; `parked`: the meeting that it waits for, or -1.
+    `order`: the SM of each of the first CTAs, one for each place. `on`: the CTA of a place; `live`: its warps that have
+    not ended; `ends`: the cycle of its last effect. `next`: the step of each warp; `parked`: the meeting that it waits
+    for, or -1.
     """
 
     on: Ints
     live: Ints
     ends: Floats
     next: Ints
+    order: Ints
     parked: Ints
     reply: Floats
     missing: Ints
@@ -189,7 +192,8 @@ def send(
     mask, sent = part
     port, out = at[5] + sm, (sent + launch.steps.masks[line]) * chip.out_sector
     leaves = now + take(memory, port, now, out) + out
-    taken = max(leaves, store_line(memory, chip, sm, number, mask, sent, now))
+    cycles = chip.slice_line if serial >= 0 else chip.store_line
+    taken = max(leaves, store_line(memory, chip, sm, number, mask, sent, now, cycles))
     memory.free[port] = max(memory.free[port], taken - chip.l2_cycles)
     if serial >= 0:
         block = at[8] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
@@ -273,6 +277,7 @@ def go_on(launch: Simulation, warp: int, now: float) -> None:
     part = launch.moves.work[places.on[place]]
     ready = now + part * steps.wait[step]
     issue, stage = part * steps.issue[step], part * steps.stage[step]
+    launch.memory.counts[WORKED] += ready - now + issue
     if issue > 0:
         core = at[6] + SUB_CORES * sm + steps.sub_core[w]
         ready = max(ready, now + take(launch.memory, core, now, issue) + issue)
@@ -347,19 +352,27 @@ def take_step(launch: Simulation, warp: int, now: float) -> None:
 
 
 def leave(launch: Simulation, until: int) -> None:
-    """Leave L2 as the CTAs from `first` to `until` do one after another, without time. Stores make lines dirty."""
-    steps, moves, chip, memory = launch.steps, launch.moves, launch.chip, launch.memory
-    for cta in range(launch.first, until):
-        side = cta % chip.sms * chip.gpcs // chip.sms % 2
+    """Leave L2 as the CTAs from `first` to `until` do round by round, without time. Stores make lines dirty."""
+    steps, places = launch.steps, len(launch.places.order)
+    for start in range(launch.first, until, places):
         for request in range(len(steps.lead)):
-            for line in range(steps.line_of[request], steps.line_of[request + 1]):
-                address = address_of(launch, line, cta)
-                if address < 0 or steps.before[line] >= max(moves.loads[cta], moves.stores[cta]):
-                    continue
-                for part in range(2):
-                    mask, _ = part_of(steps, line, address, part)
-                    if mask:
-                        keep_line(memory, chip, 2 * ((address >> LINE_BITS) + part) + side, mask, steps.stores[request])
+            for cta in range(start, min(start + places, until)):
+                leave_request(launch, cta, request)
+
+
+def leave_request(launch: Simulation, cta: int, request: int) -> None:
+    """Leave the lines of a CTA's request in L2."""
+    steps, moves, chip = launch.steps, launch.moves, launch.chip
+    side = launch.places.order[cta % len(launch.places.order)] * chip.gpcs // chip.sms % 2
+    for line in range(steps.line_of[request], steps.line_of[request + 1]):
+        address = address_of(launch, line, cta)
+        if address < 0 or steps.before[line] >= max(moves.loads[cta], moves.stores[cta]):
+            continue
+        for part in range(2):
+            mask, _ = part_of(steps, line, address, part)
+            if mask:
+                key = 2 * ((address >> LINE_BITS) + part) + side
+                keep_line(launch.memory, chip, key, mask, steps.stores[request])
 
 
 def run(launch: Simulation, until: int) -> int:
@@ -371,7 +384,7 @@ def run(launch: Simulation, until: int) -> int:
     report = slices_at(chip)[8] + BLOCKS
     begun = min(until, chip.sms * chip.resident)
     for cta in range(begun):
-        place = cta % chip.sms * chip.resident + cta // chip.sms
+        place = launch.places.order[cta] * chip.resident + cta // chip.sms
         begin_cta(launch, place, cta, chip.overhead_cycles + cta // chip.sms * chip.cta_interval)
     while launch.queue.size[0] > 0:
         now = launch.queue.when[0]
@@ -387,6 +400,7 @@ def run(launch: Simulation, until: int) -> int:
                 for count in range(COUNTS):
                     launch.kept[mark * COUNTS + count] = memory.counts[count]
         if begun < until:
-            begin_cta(launch, -1 - what, begun, told + chip.cta_launch)
+            drawn = mixed(begun + 7) / 2147483648.0 - 0.5
+            begin_cta(launch, -1 - what, begun, told + chip.cta_launch + drawn * chip.cta_launch_spread)
             begun += 1
     return int(memory.counts[DONE])

@@ -9,7 +9,7 @@ runs the grid on the chip. The steps are calibrated first: the same CTAs on one 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,17 +76,17 @@ def simulate_launch(
     moved = {pc: move for pc, move in moved.items() if pc not in unknown}
     rows = {stream: row for row, stream in enumerate(moved)}
     serial = 1 / (chip.atomics_per_cycle or math.inf), 1 / (chip.float_atomics_per_cycle or math.inf)
-    steps = steps_of(program, run.log, reference, pattern, rows, arch, serial)
+    alone = run if len(run.numbers) == 1 else _run(trace, [number], arch, engine)
+    steps = steps_of(alone.program, alone.log, 0, _by_itself(pattern, program, reference), rows, arch, serial)
     buffers = (*sample.buffers, (LOCAL, places * LOCAL_BYTES)) if sample and sample.buffers else ()
     weights = work / run.counts[reference], *(parts(trace, work, number, stores) for stores in (False, True))
     grid = Grid(pattern, moved, weights, buffers, resident, is_cold(arch))
     own = grid.of(run.numbers)
     steps = clock.calibrated(steps, own, arch, chip, float(run.log.cta_end.max()))
     ended = clock.all_sms(steps, grid, arch, chip)
-    alone = clock.one_sm(steps, grid, arch, chip)
     limits = {
-        ALONE: alone, SHARES: ended.end, DRAM: ended.dram_busy, L2: ended.l2_busy, ATOMICS: ended.atomics_busy,
-        DEALING: ended.reports_busy,
+        ALONE: clock.one_sm(steps, grid, arch, chip), SHARES: ended.end, DRAM: ended.dram_busy, L2: ended.l2_busy,
+        ATOMICS: ended.atomics_busy, DEALING: ended.reports_busy,
     }  # fmt: skip
     # With all caches flushed, the first access waits for a page walk in DRAM.
     walk = (chip.page_walk_cycles or 0) if is_cold(arch) and len(pattern.line) else 0
@@ -102,13 +102,31 @@ def _detailed(
     trace: Trace, arch: Architecture, program: Program, log: Log, engine: str
 ) -> tuple[_Run, NDArray[np.int64] | None]:
     """The run of one SM with the timed CTAs and others of the sample, and the events of its trace."""
-    known, chosen = executed(trace), chosen_ctas(trace)
+    chosen = chosen_ctas(trace)
     longer = select_ctas(trace, chosen)
     if longer is not trace:
-        program = lower(longer, arch)
-        log = execute(program, arch, engine)
+        return _run(trace, chosen, arch, engine), longer.events
+    return _of(trace, program, log), longer.events
+
+
+def _run(trace: Trace, ctas: list[int], arch: Architecture, engine: str) -> _Run:
+    """Run these CTAs on one SM."""
+    program = lower(select_ctas(trace, ctas), arch)
+    return _of(trace, program, execute(program, arch, engine))
+
+
+def _of(trace: Trace, program: Program, log: Log) -> _Run:
+    known = executed(trace)
     numbers = [int(program.warp_cta[w]) for w in program.first_warp[:-1]]
-    return _Run(program, log, numbers, np.array([known[n] for n in numbers], float)), longer.events
+    return _Run(program, log, numbers, np.array([known[n] for n in numbers], float))
+
+
+def _by_itself(pattern: L2Requests, program: Program, cta: int) -> L2Requests:
+    """The requests of a CTA of the program, numbered as in a program of this CTA only."""
+    warp = program.first_warp[cta]
+    first, issue = program.first_request[warp], program.first_issue[warp]
+    request = np.where(pattern.request >= 0, pattern.request - first, pattern.request + issue)
+    return replace(pattern, request=request)
 
 
 def _reference(run: _Run, each: list[L2Requests], rounds: float) -> int:

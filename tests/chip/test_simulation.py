@@ -13,6 +13,7 @@ from gpuemu.chip.clock import Grid
 from gpuemu.chip.memory import (
     ASKED,
     DIRTIED,
+    END_AT,
     LOADED,
     READ,
     UNWRITTEN,
@@ -27,7 +28,7 @@ from gpuemu.chip.memory import (
     touched,
     transfer,
 )
-from gpuemu.chip.simulation import ARRIVE, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of, pop, push
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of, pop, push
 from gpuemu.chip.streams import Anywhere, L2Requests
 from gpuemu.chip.whole import simulate_launch
 
@@ -209,11 +210,11 @@ def test_the_oldest_dirty_line_is_written_back_when_too_many_are():
     some = launch(steps([(0, 0, 0, END, 0)]), grid())
     some = some._replace(memory=some.memory._replace(ring_key=np.full(3, -1), ring_halves=np.zeros(3, np.int64)))
     for line in range(5):
-        store_line(some.memory, some.chip, 0, line, 15, 4, 0.0)
+        store_line(some.memory, some.chip, 0, line, 15, 4, 0.0, 1.0)
     assert [some.memory.counts[n] for n in (DIRTIED, WRITTEN, UNWRITTEN)] == [10, 4, 6]
     dirty = [some.memory.dirty[find(some.memory, some.chip.sets, 2 * line)] for line in range(5)]
     assert dirty == [0, 0, 3, 3, 3]
-    store_line(some.memory, some.chip, 0, 4, 15, 4, 0.0)  # it is dirty already
+    store_line(some.memory, some.chip, 0, 4, 15, 4, 0.0, 1.0)  # it is dirty already
     assert some.memory.counts[DIRTIED] == 10
 
 
@@ -222,7 +223,7 @@ def test_warps_of_a_sub_core_take_turns_and_those_of_others_do_not_wait():
     for count, end in ((4, 100), (5, 200)):
         some = launch(steps(*[busy] * count), grid(), overhead_cycles=0.0, report_cycles=0.0)
         simulation.run(some, 1)
-        assert some.memory.counts[10] == end
+        assert some.memory.counts[END_AT] == end
 
 
 def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
@@ -233,16 +234,56 @@ def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
         far_sm_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0, dram_cycles=0.0,
     )  # fmt: skip
     simulation.run(some, 1)
-    assert some.memory.counts[10] == some.chip.l2_cycles + 5 + 2
+    assert some.memory.counts[END_AT] == some.chip.l2_cycles + 5 + 2
 
 
 def test_ended_ctas_are_reported_one_by_one_and_then_give_their_places_away():
     one = [(100, 0, 0, END, 0)]
-    some = launch(
-        steps(one), grid(ctas=3, resident=2), overhead_cycles=0.0, cta_interval=0.0, cta_launch=50.0, report_cycles=7.0
-    )
-    assert simulation.run(some, 3) == 3
-    assert some.memory.counts[10] == 107 + 50 + 100 + 7  # the third takes the place of the first
+    ends = []
+    for spread in (0.0, 40.0):
+        some = launch(
+            steps(one), grid(ctas=3, resident=2), overhead_cycles=0.0, cta_interval=0.0, cta_launch=50.0,
+            cta_launch_spread=spread, report_cycles=7.0,
+        )  # fmt: skip
+        assert simulation.run(some, 3) == 3
+        ends.append(some.memory.counts[END_AT])
+    assert ends[0] == 107 + 50 + 100 + 7  # the third takes the place of the first
+    assert 0 < abs(ends[1] - ends[0]) <= 20
+
+
+def test_the_first_ctas_fill_gpc_after_gpc_and_later_rounds_take_tpcs_by_chance():
+    places = clock._first_sms(132, 3 * 132)
+    assert places[:132].tolist() == list(range(132))
+    for of_round in (places[132:264], places[264:]):
+        assert sorted(of_round.tolist()) == list(range(132))
+        assert (of_round[::2] + 1 == of_round[1::2]).all()
+        assert of_round.tolist() != list(range(132))
+    assert places[132:264].tolist() != places[264:].tolist()
+
+
+def test_a_grid_of_unequal_ctas_is_looked_at_all_over(monkeypatch):
+    """The first CTAs have little work, and the last much."""
+    monkeypatch.setattr(clock, "MOST_WORK", 1)
+    work = np.linspace(0.01, 1.0, 132 * 40)
+    of = replace(grid(132 * 40), weights=(work, np.ones(len(work)), np.ones(len(work))))
+    given = steps([(1000, 500, 0, RUN, 0), (0, 0, 0, END, 0)])
+    part = clock.all_sms(given, of, ARCH, H200)
+    monkeypatch.setattr(clock, "MOST_WORK", 1 << 30)
+    whole = clock.all_sms(given, of, ARCH, H200)
+    assert (part.looked, whole.looked) == (132 * 4, 132 * 40)
+    assert part.end == pytest.approx(whole.end, rel=0.1)
+
+
+def test_atomics_take_the_time_of_a_line_that_is_read():
+    """Partly written lines take longer."""
+    ended = []
+    for kind in (STORE, ATOMIC):
+        given = steps([(0, 0, 0, kind, 0), (0, 0, 0, END, 0)], lines=[0])
+        one = np.ones(1, np.int64)
+        some = launch(given._replace(mask=one, sent=one), grid(ctas=132), sms=132)
+        simulation.run(some, 132)
+        ended.append(some.memory.busy[some.chip.slices : 2 * some.chip.slices].max())
+    assert ended[1] == pytest.approx(ended[0] * H200.l2_store_lines_per_cycle / H200.l2_lines_per_cycle)
 
 
 def test_stores_do_not_hold_up_the_warp_but_the_launch():
@@ -259,7 +300,7 @@ def test_calibrated_steps_take_the_wanted_time(wanted):
     found = clock.calibrated(steps(*[work] * 4), own, ARCH, H200, 500.0 * wanted)
     some = clock._alone(found, own, ARCH, H200, [])
     simulation.run(some, 3)
-    assert some.memory.counts[10] == pytest.approx(500.0 * wanted, rel=clock.CLOSE)
+    assert some.memory.counts[END_AT] == pytest.approx(500.0 * wanted, rel=clock.CLOSE)
 
 
 def test_a_part_of_a_long_grid_has_whole_rounds_and_the_same_last_round():
