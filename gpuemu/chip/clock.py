@@ -20,6 +20,7 @@ from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.chip import dispatch, simulation
 from gpuemu.chip.cta_work import is_even
+from gpuemu.chip.events import Queue
 from gpuemu.chip.l2 import KIB, LINE_BYTES
 from gpuemu.chip.memory import (
     BLOCKS,
@@ -42,11 +43,11 @@ from gpuemu.chip.memory import (
     slices_at,
     units,
 )
-from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE, Moves, Places, Queue, Simulation, Steps
+from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE, Moves, Places, Simulation, Steps
 from gpuemu.chip.streams import Anywhere, L2Requests, Move, Numbers
 from gpuemu.engine import twins
 
-MODULES = "gpuemu.chip.memory", "gpuemu.chip.simulation"
+MODULES = "gpuemu.chip.memory", "gpuemu.chip.events", "gpuemu.chip.simulation"
 MOST_WORK = 4_000_000
 """About so many steps and lines are simulated of a launch. The rest goes on as the second half of these."""
 FEWEST_ROUNDS = 4
@@ -320,7 +321,7 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
     most = places * (warps + 1)
-    queue = Queue(np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(1, np.int64))
+    queue = Queue(np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(2, np.int64))
     kinds = grid.kinds()
     move = np.array([kinds.get(row, row) for row in np.asarray(steps.move).tolist()], np.int64)
     kept = np.zeros(max(1, len(marks)) * COUNTS)

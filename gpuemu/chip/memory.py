@@ -30,11 +30,11 @@ RECENT_CYCLES = 2000.0
 """How busy a channel is, is known from about so long before."""
 HALF_BYTES = 64
 """DRAM transfers half a line at a time."""
-LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, ORDER = range(12)
-OLDEST, PEAK, WORKED, COUNTS = range(12, 16)
+LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, OLDEST = range(12)
+PEAK, WORKED, COUNTS = range(12, 15)
 """The counts: sectors that SMs load, that L2 is asked for, and that are stored; halves that DRAM reads, that become
 dirty, that are written back, that are dirty now; touches so far; the cycle of the last store; CTAs done; the cycle of
-the last report; events so far; the place in `ring` of the oldest dirty half; the
+the last report; the place in `ring` of the oldest dirty half; the
 most halves that were dirty; cycles of warps for work of their own.
 """
 

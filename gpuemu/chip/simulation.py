@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuemu.chip.events import Queue, pop, push
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
     DONE,
     END_AT,
     LAST,
-    ORDER,
     SUB_CORES,
     WORKED,
     Chip,
@@ -126,17 +126,6 @@ class Places(NamedTuple):
     met: Floats
 
 
-class Queue(NamedTuple):
-    """The events to come, as a binary heap: `size[0]` of them, with their cycles, the order of their coming, and what
-    they are.
-    """
-
-    when: Floats
-    order: Ints
-    what: Ints
-    size: Ints
-
-
 class Simulation(NamedTuple):
     """Everything that `run` reads and changes. `marks`: numbers of CTAs after whose end `counts` are kept in `kept`.
 
@@ -228,45 +217,6 @@ def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
     return done
 
 
-def push(launch: Simulation, when: float, what: int) -> None:
-    """Add an event: a warp goes on, or the CTA of place -1 - what is done. Equal times keep their order."""
-    queue, memory = launch.queue, launch.memory
-    memory.counts[ORDER] += 1
-    order, at = int(memory.counts[ORDER]), queue.size[0]
-    queue.size[0] += 1
-    while at > 0:
-        above = (at - 1) >> 1
-        if queue.when[above] <= when:
-            break
-        queue.when[at], queue.order[at], queue.what[at] = queue.when[above], queue.order[above], queue.what[above]
-        at = above
-    queue.when[at], queue.order[at], queue.what[at] = when, order, what
-
-
-def pop(launch: Simulation) -> int:
-    """Take away the first event; return what it is."""
-    queue = launch.queue
-    found, last = queue.what[0], queue.size[0] - 1
-    queue.size[0] = last
-    when, order, what = queue.when[last], queue.order[last], queue.what[last]
-    at = 0
-    while 2 * at + 1 < last:
-        below = 2 * at + 1
-        if below + 1 < last and comes_before(queue, below + 1, queue.when[below], queue.order[below]):
-            below += 1
-        if not comes_before(queue, below, when, order):
-            break
-        queue.when[at], queue.order[at], queue.what[at] = queue.when[below], queue.order[below], queue.what[below]
-        at = below
-    queue.when[at], queue.order[at], queue.what[at] = when, order, what
-    return found
-
-
-def comes_before(queue: Queue, at: int, when: float, order: int) -> bool:
-    """Whether an event of the queue comes before another one."""
-    return queue.when[at] < when or (queue.when[at] == when and queue.order[at] < order)
-
-
 def go_on(launch: Simulation, warp: int, now: float) -> None:
     """A warp does the work before its next step."""
     steps, chip, places = launch.steps, launch.chip, launch.places
@@ -283,7 +233,7 @@ def go_on(launch: Simulation, warp: int, now: float) -> None:
         ready = max(ready, now + take(launch.memory, core, now, issue) + issue)
     if stage > 0:
         ready = max(ready, now + take(launch.memory, at[7] + sm, now, stage) + stage)
-    push(launch, ready, warp)
+    push(launch.queue, ready, warp)
 
 
 def begin_cta(launch: Simulation, place: int, cta: int, at: float) -> None:
@@ -297,7 +247,7 @@ def begin_cta(launch: Simulation, place: int, cta: int, at: float) -> None:
     for w in range(warps):
         places.next[place * warps + w] = steps.first[w] - 1
         places.parked[place * warps + w] = -1
-        push(launch, at + steps.start[w], place * warps + w)
+        push(launch.queue, at + steps.start[w], place * warps + w)
 
 
 def arrive(launch: Simulation, place: int, meeting: int, when: float) -> None:
@@ -310,7 +260,7 @@ def arrive(launch: Simulation, place: int, meeting: int, when: float) -> None:
         for warp in range(place * warps, place * warps + warps):
             if places.parked[warp] == meeting:
                 places.parked[warp] = -1
-                push(launch, places.met[number], warp)
+                push(launch.queue, places.met[number], warp)
 
 
 def take_step(launch: Simulation, warp: int, now: float) -> None:
@@ -330,7 +280,7 @@ def take_step(launch: Simulation, warp: int, now: float) -> None:
             arrive(launch, place, steps.meets[at], reply)
     elif kind == REPLY:
         if places.reply[place * requests + at] > now:
-            push(launch, places.reply[place * requests + at], warp)
+            push(launch.queue, places.reply[place * requests + at], warp)
             return
     elif kind == ARRIVE:
         arrive(launch, place, at, now)
@@ -340,13 +290,13 @@ def take_step(launch: Simulation, warp: int, now: float) -> None:
             places.parked[warp] = at
             return
         if places.met[number] > now:
-            push(launch, places.met[number], warp)
+            push(launch.queue, places.met[number], warp)
             return
     elif kind == END:
         places.live[place] -= 1
         places.ends[place] = max(places.ends[place], now + at)
         if places.live[place] == 0:
-            push(launch, places.ends[place] + steps.tail, -1 - place)
+            push(launch.queue, places.ends[place] + steps.tail, -1 - place)
         return
     go_on(launch, warp, now)
 
@@ -388,7 +338,7 @@ def run(launch: Simulation, until: int) -> int:
         begin_cta(launch, place, cta, chip.overhead_cycles + cta // chip.sms * chip.cta_interval)
     while launch.queue.size[0] > 0:
         now = launch.queue.when[0]
-        what = pop(launch)
+        what = pop(launch.queue)
         if what >= 0:
             take_step(launch, what, now)
             continue

@@ -10,6 +10,7 @@ import pytest
 from gpuemu import load_arch, run, trace_kernel
 from gpuemu.chip import clock, simulation
 from gpuemu.chip.clock import Grid
+from gpuemu.chip.events import pop, push
 from gpuemu.chip.memory import (
     ASKED,
     DIRTIED,
@@ -28,7 +29,7 @@ from gpuemu.chip.memory import (
     touched,
     transfer,
 )
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of, pop, push
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of
 from gpuemu.chip.streams import Anywhere, L2Requests
 from gpuemu.chip.whole import simulate_launch
 
@@ -80,8 +81,8 @@ def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_c
     some = launch(steps(*[[(0, 0, 0, END, 0)]] * 40), grid())
     times = [float(mixed(n) % 7) for n in range(40)]
     for what, when in enumerate(times):
-        push(some, when, what)
-    assert [pop(some) for _ in times] == sorted(range(40), key=lambda n: (times[n], n))
+        push(some.queue, when, what)
+    assert [pop(some.queue) for _ in times] == sorted(range(40), key=lambda n: (times[n], n))
 
 
 def test_a_hash_spreads_lines_evenly_whatever_lies_between_them():
