@@ -43,6 +43,15 @@ WITHOUT_THE_EXECUTOR = {
         "BSSY B0, 0x70\nLDS R0, [R22]\nIADD3 R1, R0, R23, RZ\nATOMS.CAS R2, [R22], R0, R1\n"
         "ISETP.NE.AND P1, PT, R2, R0, PT\nMOV R0, R2\n@P1 BRA 0x20\nBSYNC B0\n"
     ),
+    "a sum by exchanges that tell whether they did": (
+        "BSSY B0, 0x60\nLDS R0, [R22]\nIADD3 R1, R0, R23, RZ\nATOMS.CAST.SPIN R1, [R22], R0, R1\n"
+        "ISETP.EQ.U32.AND P1, PT, R1, 0x1, PT\n@!P1 BRA 0x10\nBSYNC B0\n"
+        "ATOMS.CAST.SPIN P2, [R22+0x40], R23, R0\nATOMS.CAST.SPIN.64 R4, [R26+0x80], R26, R24\n"
+    ),
+    "a branch of lanes that are apart": (
+        "UMOV UR5, 0xffffffff\nBRA.DIV UR5, 0x60\n@P0 BRA 0x40\nBRA.DIV UR5, 0x60\nIADD3 R0, R0, 0x1, RZ\n"
+        "EXIT\nIADD3 R0, R0, 0x100, RZ\n"
+    ),
 }
 
 

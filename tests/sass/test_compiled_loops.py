@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.compiled import loading
+from gpuemu.sass.compiled import loading, source
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
@@ -55,6 +55,12 @@ def test_random_programs_of_float64_and_halves_leave_what_they_always_left() -> 
     assert together.hexdigest()[:16] == NUMBERS_LEFT
 
 
+def test_functions_of_every_step_are_inlined() -> None:
+    text = source.text()
+    for name in (*source._IN_EVERY_STEP, "compute", "compute_from_0"):
+        assert f", forceinline=True)\ndef {name}(" in text, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
 def test_loops_leave_what_numpy_leaves(loops: None, arch: str) -> None:
@@ -76,10 +82,19 @@ BY_LOOPS = (
     "@P1 RED.E.INC.STRONG.GPU [R24.64], R8", "RED.E.MIN.STRONG.GPU [R24.64], R8",
     "ATOMG.E.ADD.STRONG.GPU PT, R40, [R20.64], R8", "DFMA R40, R8, -R10, |R12|", "HFMA2 R40, R8, R9.H0_H0, -R10",
     "MUFU.RCP64H R40, R8", "I2F.F64 R40, R8", "DSETP.LT.AND P3, P4, R8, R10, P2", "R2P PR, R8, 0x7e",
-    "P2R R40, PR, R8, 0x3f",
+    "P2R R40, PR, R8, 0x3f", "MUFU.SIN R40, R8", "MUFU.COS R40, |R8|", "MUFU.TANH R40, -R8",
+    "FFMA.RZ R40, R8, R9, -R10", "FFMA.RM.FTZ R40, R8, R9, R10", "FFMA.RP.SAT R40, R8, 2, R10", "FADD.RM R40, R8, -R8",
+    "FADD.RP R40, R8, R9", "FMUL.RM.FTZ R40, R8, R9", "VIADDMNMX R40, R8, -R9, R10, !PT",
+    "VIADDMNMX.U32 R40, R8, R9, 0x70000000, P1", "VIADDMNMX.RELU R40, -R8, R9, R10, PT",
+    "VIMNMX.RELU R40, R8, R9, !PT", "VIMNMX3 R40, R8, R9, R10, P1", "VIMNMX3.U32 R40, R8, R9, R10, !PT",
+    "REDUX.SUM.S32 UR4, R8", "@P1 REDUX.MAX.S32 UR4, R8", "@P2 REDUX.MIN UR4, R8", "REDUX.XOR UR4, R8",
+    "REDUX UR4, R8", "MATCH.ANY R40, R26", "@P1 MATCH.ANY.U64 R40, R26", "MATCH.ALL P3, R40, R24",
+    "@P1 MATCH.ALL P3, R40, R26", "LDC R40, c[0x3][R26+0x8]", "@P1 LDC.64 R40, c[0x3][R26]", "LDC.S8 R40, c[0x3][R26]",
+    "LDC.U16 R40, c[0x0][R26+0x210]", "@P1 ULDC UR4, c[0x3][UR6+0x4]", "LDCU.64 UR4, c[0x3][UR6]",
 )  # fmt: skip
 BY_THE_EXECUTOR = (
     "@P1 HMMA.16816.F32 R40, R8, R16, R40", "LDGSTS.E [R22], [R20.64+0x3]", "ATOMS.ADD RZ, [R22], R8",
+    "LDC R40, c[0x3][R26+0x3e8]", "LDC R40, c[0x3][R26+0x2]",
 )  # fmt: skip
 """Mistakes of a kernel."""
 
@@ -96,7 +111,10 @@ def test_loops_do_products_copies_and_functions(loops: None, sass: str, arch: st
         numbers = np.random.default_rng(7)
         buffer = numbers.integers(0, 256, 4096, np.uint8)
         start = memory.add_buffer("the buffer", buffer)
-        environment = surroundings(f"{sass}\nEXIT", lanes=96, arch=arch, memory=memory, files=files)
+        banks = {0: np.zeros(1024, np.uint8), 3: np.arange(1000, dtype=np.uint32).view(np.uint8)[:1000] * np.uint8(37)}
+        environment = surroundings(
+            f"{sass}\nEXIT", lanes=96, arch=arch, memory=memory, files=files, constants=banks
+        )  # fmt: skip
         executor = CtaExecutor(environment)
         executor.compiled = compiled
         cta = executor.begin(0, Recorder(files, environment.code), False, 5000)
@@ -107,6 +125,7 @@ def test_loops_do_products_copies_and_functions(loops: None, sass: str, arch: st
         files.registers[20], files.registers[21] = address.astype(np.uint32), start >> 32
         files.registers[22] = 16 * files.thread
         files.registers[24], files.registers[25] = start & 0xFFFFFFFF, start >> 32  # the same place for all
+        files.registers[26], files.registers[27] = 8 * (files.thread % 5), files.thread % 2
         files.predicates[0], files.predicates[1] = files.warp == 1, files.lane % 3 > 0
         files.predicates[2] = files.lane % 2 > 0
         error = ""
@@ -114,7 +133,7 @@ def test_loops_do_products_copies_and_functions(loops: None, sass: str, arch: st
             executor.go_on(cta)
         except ExecutionError as found:
             error = str(found)
-        arrays = files.registers, files.predicates, memory.shared[1], memory.written[1], buffer
+        arrays = files.registers, files.predicates, files.uniform_registers, memory.shared[1], memory.written[1], buffer
         left.append(([array.tobytes() for array in arrays], error))
     assert left[0] == left[1]
     assert executor._steps_taken == (sass in BY_THE_EXECUTOR)

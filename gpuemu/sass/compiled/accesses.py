@@ -1,7 +1,4 @@
-"""Accesses to memory, in the text that Numba compiles (see `loops`).
-
-They leave every unusual access to the executor, which reports faults.
-"""
+"""Accesses to memory, in the text that Numba compiles (see `loops`). The executor reports faults."""
 
 from __future__ import annotations
 
@@ -11,6 +8,9 @@ import numpy as np
 
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
+    BANK,
+    BANK_END,
+    BANK_LEAST,
     BUFFERS,
     DATA,
     GENERIC,
@@ -41,6 +41,7 @@ from gpuemu.sass.compiled.columns import (
     TRUTHS,
     UNIFORM,
     UNIFORM_PAIR,
+    UNIFORM_ROW,
     WINDOW_BYTES,
     WRITTEN,
     ZERO_ROW,
@@ -305,6 +306,24 @@ def restore_address(code: Any, pc: Any, lanes: Any, first: Any, last: Any) -> No
     file, x, row = lanes.file, lanes.x, code[pc, ROW]
     for i in range(last - first):
         file[row, first + i], file[row + 1, first + i] = x[0, i], x[1, i]
+
+
+def load_constant(code: Any, pc: Any, lanes: Any, here: Any, first: Any, last: Any) -> Any:
+    """LDC at an offset in a register; whether it has been done. A uniform register is that of its whole warp."""
+    taking, places, size = lanes.lending[first:last], lanes.at[first:last], np.int64(1) << code[pc, SIZE]
+    for w in range(0, taking.size, 32):
+        everyone = code[pc, DATA] >= UNIFORM_ROW and count_of(here, first + w, first + w + 32) > 0
+        for i in range(w, w + 32):
+            taking[i] = 1 if everyone else here[first + i]
+    words = lanes.file[code[pc, ROW], first:last]
+    for i in range(taking.size):
+        if taking[i]:
+            offset = (np.int64(words[i]) + code[pc, OFFSET]) & np.int64(0xFFFFFFFF)
+            if offset & (size - 1) or offset < code[pc, BANK_LEAST] or offset + size > code[pc, BANK_END]:
+                return False
+            places[i] = np.uint64(code[pc, BANK] + offset)
+    load(code, pc, lanes.file, taking, places, first, last)
+    return True
 
 
 def shift_places(taking: Any, first: Any, logs: Any, state: Any) -> None:

@@ -17,6 +17,7 @@ from gpuemu.sass.compiled.columns import (
     FIRST_TRUTH,
     FORM,
     KEPT,
+    MATCH,
     NUMBER,
     OF_A,
     OF_B,
@@ -24,6 +25,7 @@ from gpuemu.sass.compiled.columns import (
     OF_D,
     OP,
     PACK,
+    REDUCE,
     RESULTS,
     SHIFT,
     SHUFFLE,
@@ -33,7 +35,7 @@ from gpuemu.sass.compiled.columns import (
 )
 from gpuemu.sass.compiled.registers import count_of, fetch, put, put_uniform, put_word
 
-compute = warp_product = narrow_half = single = canonical = SUMS = None
+change = compute = warp_product = narrow_half = single = canonical = SUMS = None
 """From `lane` and `tensor.compiled`, or made by `source`."""
 
 
@@ -72,6 +74,40 @@ def vote(kind: Any, lanes: Any, x: Any, t: Any) -> None:
         for lane in range(32):
             x[RESULTS, w + lane] = ballot
             t[TRUTH_RESULTS, w + lane] = outcome
+
+
+def reduce_warps(kind: Any, lanes: Any, x: Any) -> None:
+    """REDUX: the words of all lanes of a warp that take part, joined by a change of `lane.changes`."""
+    for w in range(0, lanes.size, 32):
+        total, ready = np.uint32(0), False
+        for lane in range(32):
+            if lanes[w + lane]:
+                total = np.uint32(change(kind, total, x[0, w + lane])) if ready else x[0, w + lane]  # type: ignore[misc]
+                ready = True
+        for lane in range(32):
+            x[RESULTS, w + lane] = total
+
+
+def match(of_all: Any, pairs: Any, lanes: Any, x: Any, t: Any) -> None:
+    """MATCH: the lanes of the warp with the same word or pair, or whether all have the same."""
+    for w in range(0, lanes.size, 32):
+        everyone, first, same_in_all = np.uint32(0), -1, True
+        for lane in range(32):
+            if lanes[w + lane]:
+                everyone |= np.uint32(1) << np.uint32(lane)
+                first = lane if first < 0 else first
+                same_in_all &= x[0, w + lane] == x[0, w + first]
+                same_in_all &= pairs == 0 or x[1, w + lane] == x[1, w + first]
+        for lane in range(32):
+            found = everyone if same_in_all else np.uint32(0)
+            if not of_all:
+                found = np.uint32(0)
+                for other in range(32):
+                    same = lanes[w + other] != 0 and x[0, w + other] == x[0, w + lane]
+                    same &= pairs == 0 or x[1, w + other] == x[1, w + lane]
+                    found |= np.uint32(same) << np.uint32(other)
+            x[RESULTS, w + lane] = found
+            t[TRUTH_RESULTS, w + lane] = same_in_all
 
 
 def lead(lanes: Any, x: Any) -> None:
@@ -122,6 +158,10 @@ def operate(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, l
         shuffle(code[pc, NUMBER], x, t, last - first)
     elif op == VOTE:
         vote(code[pc, NUMBER], here[first:last], x, t)
+    elif op == REDUCE:
+        reduce_warps(code[pc, NUMBER], here[first:last], x)
+    elif op == MATCH:
+        match(code[pc, NUMBER], code[pc, NUMBER + 1], here[first:last], x, t)
     elif op == PACK:
         pack(code, pc, truths, x, first, last)
     elif op == UNPACK:

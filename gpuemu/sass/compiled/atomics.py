@@ -9,6 +9,7 @@ import numpy as np
 from gpuemu.sass.compiled.accesses import fill, find_addresses, point_global, point_shared, span
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
+    CAST_EXCHANGE,
     COMPARE_EXCHANGE,
     DATA,
     GENERIC,
@@ -69,14 +70,15 @@ def change_memory(
             place = np.int64(places[i])
             old = peek32(place)  # type: ignore[misc]
             keep_old(lanes, first, i, old, np.uint32(0), code, pc)
-            if kind != COMPARE_EXCHANGE:
+            if kind < COMPARE_EXCHANGE:
                 poke32(place, change(kind, old, values[i]))  # type: ignore[misc]
             elif old == compared[i]:
                 poke32(place, values[i])  # type: ignore[misc]
+            exchanged = kind != CAST_EXCHANGE or old == compared[i]
             if to >= 0:
-                file[to, first + i] = old
+                file[to, first + i] = np.uint32(exchanged) if kind == CAST_EXCHANGE else old
             if truth >= 0:
-                lanes.truths[truth, first + i] = 1
+                lanes.truths[truth, first + i] = exchanged
     return True
 
 
@@ -122,14 +124,17 @@ def change_pairs(code: Any, pc: Any, lanes: Any, here: Any, first: Any, last: An
         if here[lane]:
             place = np.int64(lanes.at[lane])
             old, value = peek64(place), pair_at(lanes, code[pc, DATA], lane)  # type: ignore[misc]
-            compared = pair_at(lanes, code[pc, READ], lane) if kind == COMPARE_EXCHANGE else np.uint64(0)
+            compared = pair_at(lanes, code[pc, READ], lane) if kind >= COMPARE_EXCHANGE else np.uint64(0)
             lower, upper = np.uint32(old), np.uint32(old >> np.uint64(32))
             keep_old(lanes, first, lane - first, lower, upper, code, pc)
-            if kind != COMPARE_EXCHANGE:
+            if kind < COMPARE_EXCHANGE:
                 poke64(place, change_pair(kind, old, value))  # type: ignore[misc]
             elif old == compared:
                 poke64(place, value)  # type: ignore[misc]
+            exchanged = kind != CAST_EXCHANGE or old == compared
+            if kind == CAST_EXCHANGE:
+                lower, upper = np.uint32(exchanged), np.uint32(0)
             if to >= 0:
                 lanes.file[to, lane], lanes.file[to + 1, lane] = lower, upper
             if truth >= 0:
-                lanes.truths[truth, lane] = 1
+                lanes.truths[truth, lane] = exchanged

@@ -40,8 +40,10 @@ PYTHON = 0
 FIRST_OPERATION = 1
 """The first operation of the table of lanes."""
 FIRST_CONTROL, AFTER_CONTROL = 200, 210
-BRANCH, EXIT, BARRIER, EXPECT, MEET, SYNC, FORGET, PAUSE, JUMP = range(FIRST_CONTROL, 209)
-LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC, NOTHING, PACK, UNPACK = range(AFTER_CONTROL, 222)
+BRANCH, EXIT, BARRIER, EXPECT, MEET, SYNC, FORGET, PAUSE, JUMP, DIVERGE = range(FIRST_CONTROL, AFTER_CONTROL)
+(
+    LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC, NOTHING, PACK, UNPACK, REDUCE, MATCH, CONSTANT,
+) = range(AFTER_CONTROL, 225)  # fmt: skip
 
 IN_GLOBAL, IN_SHARED, IN_LOCAL, GENERIC = range(4)
 """The memory that an instruction names."""
@@ -50,9 +52,11 @@ GENERIC_SHARED = 1
 (SIZE, SIGNED, MEMORY, OFFSET, SCALE, ROW, PAIR, UNIFORM, UNIFORM_PAIR, DATA) = range(NUMBER, NUMBER + 10)
 """Numbers of an access: log2 of its bytes, whether it extends a sign, the memory; the terms of its address, registers
 by their rows or -1; and the row of the data, -1 for RZ."""
-COMPARE_EXCHANGE = 100
-"""An atomic has the number of its change in SIGNED, or this; the row of the word to compare with in READ, that of what
-it returns in WRITE and that of its predicate in SET, each -1 for none."""
+BANK, BANK_LEAST, BANK_END = MEMORY, UNIFORM, UNIFORM_PAIR
+"""The address of a constant bank, its first offset that may be loaded, and the end of those."""
+COMPARE_EXCHANGE, CAST_EXCHANGE = 100, 101
+"""An atomic has the number of its change in SIGNED, or one of these; the second returns whether it exchanged. READ has
+the row of the word to compare with, WRITE that of what it returns and SET that of its predicate, each -1 for none."""
 SOURCE = READ - NUMBER
 """The distance from the columns of an address to those of the address that a copy reads."""
 (OF_A, OF_B, OF_C, OF_D, A_COUNT, B_COUNT, C_COUNT, FORM, KEPT, AT_ONCE) = range(NUMBER, NUMBER + 10)

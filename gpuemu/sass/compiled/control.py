@@ -22,6 +22,7 @@ from gpuemu.sass.compiled.columns import (
     BARRIER_VOTES,
     BRANCH,
     CURRENT,
+    DIVERGE,
     EVERY,
     EXIT,
     EXPECT,
@@ -76,6 +77,8 @@ def control(code: Any, pc: Any, lanes: Any, meetings: Any, groups: Any, barriers
     count = choose_lanes(code, pc, lanes.truths, lanes.active, lanes.here, first, last)
     if op == BRANCH:
         return branch(code[pc, NUMBER], count, lanes, groups, state)
+    if op == DIVERGE:
+        return diverge(code, pc, lanes, groups, state)
     if op == EXIT:
         return leave(count, lanes, meetings, groups, barriers, state)
     if op == JUMP:
@@ -129,6 +132,19 @@ def branch(target: Any, count: Any, lanes: Any, groups: Any, state: Any) -> Any:
     append_group(groups, chosen, target, state)
     append_group(groups, rest, state[TARGET], state)
     return SPLIT
+
+
+def diverge(code: Any, pc: Any, lanes: Any, groups: Any, state: Any) -> Any:
+    """BRA.DIV: lanes go to the target if others that the instruction names are not in the group."""
+    first, last, here, row = state[FIRST], state[LAST], lanes.here, code[pc, READ]
+    for w in range(first, last, 32):
+        together = np.uint32(0)
+        for lane in range(32):
+            together |= np.uint32(lanes.active[w + lane]) << np.uint32(lane)
+        for i in range(w, w + 32):
+            wanted = lanes.file[row, i] if row >= 0 else np.uint32(code[pc, READ + 2])
+            here[i] &= np.uint8(wanted != together)
+    return branch(code[pc, NUMBER], count_of(here, first, last), lanes, groups, state)
 
 
 def jump(code: Any, pc: Any, count: Any, lanes: Any, groups: Any, barriers: Any, state: Any) -> Any:

@@ -13,6 +13,7 @@ from gpuemu.sass.compiled.columns import (
     BARRIER,
     BRANCH,
     COLLECTIVE,
+    DIVERGE,
     EVERY,
     EXIT,
     EXPECT,
@@ -42,7 +43,7 @@ from gpuemu.sass.compiled.columns import (
 from gpuemu.sass.machine.jumps import WHOLE_WARP, predicates_of
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.polls import registers_named
-from gpuemu.sass.semantics.lanewise import Columns, Place, truth
+from gpuemu.sass.semantics.lanewise import Columns, Place, plain_word, truth
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 
@@ -58,6 +59,8 @@ def control_columns(site: Site, index_of: Mapping[int, int], codeless: Mapping[i
     if mnemonic in ("BRA", "JMP") and not site.has("DIV", "CONV", "ANY"):
         target = index_of.get(_number(site.instruction.operands[-1]))
         return None if target is None else _with_predicates({OP: BRANCH, NUMBER: target}, site, predicates)
+    if mnemonic == "BRA" and site.has("DIV") and not site.has("CONV", "ANY"):
+        return _diverging(site, index_of, predicates)
     if mnemonic == "BREAK":
         return _with_predicates({OP: FORGET, NUMBER: _barrier(site.instruction)}, site, predicates)
     if predicates:
@@ -78,6 +81,21 @@ def control_columns(site: Site, index_of: Mapping[int, int], codeless: Mapping[i
         case "ENDCOLLECTIVE":
             return {OP: NOTHING}
     return None
+
+
+def _diverging(site: Site, index_of: Mapping[int, int], predicates: Sequence[int]) -> Columns | None:
+    """Return BRA.DIV of a CTA that consists of whole warps."""
+    target = index_of.get(_number(site.instruction.operands[-1]))
+    place = Place(-1, 0, int(WHOLE_WARP))
+    if len(site.operands) > 1:
+        given = plain_word(site, 0, site.source(0)).place
+        if given is None or given.decorations:
+            return None
+        place = given
+    if target is None or not site.lanes.exists.all():
+        return None
+    found = {OP: DIVERGE, NUMBER: target, READ: place.row, READ + 2: place.bits}
+    return _with_predicates(found, site, predicates)
 
 
 def _cta_barrier(site: Site, predicates: Sequence[int]) -> Columns | None:

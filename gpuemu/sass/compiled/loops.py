@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.compiled.accesses import access, copy, keep_address, load_matrices, restore_address
+from gpuemu.sass.compiled.accesses import access, copy, keep_address, load_constant, load_matrices, restore_address
 from gpuemu.sass.compiled.across import multiply, operate
 from gpuemu.sass.compiled.atomics import change_memory, undo_change
 from gpuemu.sass.compiled.columns import (
@@ -24,6 +24,7 @@ from gpuemu.sass.compiled.columns import (
     BARRIER_HEADS,
     CLOCK,
     CODE_LENGTH,
+    CONSTANT,
     COPY,
     CTA_ROWS,
     CTAS,
@@ -48,6 +49,7 @@ from gpuemu.sass.compiled.columns import (
     LOG_SET,
     LOGS,
     LOOK,
+    MATCH,
     MATRICES,
     MEETINGS,
     MOST,
@@ -59,6 +61,7 @@ from gpuemu.sass.compiled.columns import (
     PC,
     PRODUCT,
     PYTHON,
+    REDUCE,
     REGISTER_ROWS,
     SAVED,
     SEEN_LOOKS,
@@ -119,7 +122,7 @@ def run_group(
             taking, count = here, count_of(here, first, last)
             if state[LOGS] == WITH_GUARDS:
                 find_guarded(here, groups.new_members[0], first, last, logs, state)
-        if op < FIRST_CONTROL or op in (SHUFFLE, VOTE, LEADER, PACK, UNPACK):
+        if op < FIRST_CONTROL or op in (SHUFFLE, VOTE, LEADER, PACK, UNPACK, REDUCE, MATCH):
             if count:
                 operate(code, pc, lanes, taking, count == last - first, first, last)
         elif op < AFTER_CONTROL:
@@ -145,6 +148,8 @@ def run_group(
                     undo_change(code, pc, lanes, taking, first, last)
         elif op == COPY:
             knows = count == 0 or copy(code, pc, lanes, taking, buffers, first, last, logs, state)
+        elif op == CONSTANT:
+            knows = count == 0 or load_constant(code, pc, lanes, taking, first, last)
         elif op == PRODUCT:
             knows = count == 0 or multiply(code, pc, lanes, taking, products, first, last)
         if not knows:

@@ -33,6 +33,11 @@ _NAMES = (
 )  # fmt: skip
 _LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in _NAMES)
 _OUTERMOST = "run", "follow"
+_IN_EVERY_STEP = (
+    "has_room", "log_step", "guarded", "count_of", "operate", "fetch", "fetch_word", "fetch_pair", "fetch_truth", "put",
+    "put_word", "put_uniform",
+)  # fmt: skip
+"""Functions that most steps of a group call. They are inlined, because a call copies the fields of every array."""
 _AT_ONCE = 16
 """Operations in one compiled function."""
 
@@ -93,6 +98,7 @@ def _compiled(tree: ast.Module) -> ast.Module:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
             how = "cache=True" if node.name in _OUTERMOST else "no_cpython_wrapper=True, no_cfunc_wrapper=True"
+            how += ", forceinline=True" * (node.name in _IN_EVERY_STEP or node.name.startswith("compute"))
             call = ast.parse(f"njit(error_model='numpy', nogil=True, _nrt=False, {how})", mode="eval").body
             node.decorator_list = [call]
     return tree

@@ -38,6 +38,7 @@ _NAN64, _INFINITY64 = np.uint64(0xFFF8000000000000), np.uint64(0x7FF000000000000
 _LEAST_NORMAL64, _HALF_UNIT, _WORD64 = np.uint64(1 << 52), np.uint64(1 << 31), np.uint64(32)
 _NAN32, _ONE32, _SIGN32 = np.uint32(0x7FFFFFFF), np.uint32(1), np.uint32(0x80000000)
 _ONE, _ZERO32, _NONE64 = np.float64(1), np.float32(0), np.uint64(0)
+_NOTHING64, _DOWN = np.float64(0), 2
 
 
 def _read64(a: Any, signs: int, place: int) -> Any:
@@ -196,12 +197,32 @@ def from_unsigned_directed(a: Any, mode: int) -> Any:
     return _directed(double(a), mode)
 
 
-def multiply_toward_zero(a: Any, b: Any, flush: int, saturate: int) -> Any:
-    """a x b of float32, rounded toward zero."""
-    x, y = (flushed(a), flushed(b)) if flush else (a, b)
-    result = float_of(_directed(double(x) * double(y), 1))
+def _finished_directed(x: Any, flush: int, saturate: int, mode: int) -> Any:
+    result = float_of(_directed(x, mode))
     result = flushed(result) if flush else result
     if saturate:
         one = np.float32(1)
         result = select(result > _ZERO32, select(result < one, result, one), _ZERO32)
     return canonical(result)
+
+
+def multiply_directed(a: Any, b: Any, flush: int, saturate: int, mode: int) -> Any:
+    """a x b of float32, rounded in a direction."""
+    x, y = (flushed(a), flushed(b)) if flush else (a, b)
+    return _finished_directed(double(x) * double(y), flush, saturate, mode)
+
+
+def multiply_add_directed(a: Any, b: Any, c: Any, flush: int, saturate: int, mode: int) -> Any:
+    """a x b + c of float32, rounded once, in a direction. The sum of float64 is rounded to odd, and then narrowed."""
+    x, y, z = (flushed(a), flushed(b), flushed(c)) if flush else (a, b, c)
+    product, last = double(x) * double(y), double(z)
+    total = product + last
+    part = total - product
+    error = (product - (total - part)) + (last - part)
+    bits = signed64(bits64_of(total))
+    odd = (bits + ((signed64(bits64_of(error)) ^ bits) >> 63)) | 1
+    found = select((error > _NOTHING64) | (error < _NOTHING64), double_of(unsigned64(odd)), total)
+    if mode == _DOWN:  # a sum of numbers that cancel out is -0
+        above = (bits64_of(product) < _SIGN64) & (bits64_of(last) < _SIGN64)
+        found = select((total == _NOTHING64) & opposite(above), -_NOTHING64, found)
+    return _finished_directed(found, flush, saturate, mode)

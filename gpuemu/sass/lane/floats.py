@@ -226,6 +226,12 @@ _LN2_TERMS = tuple(np.float64(math.log(2) ** k / math.factorial(k)) for k in ran
 """2^x as a series: the factors of x^13 down to x^0, by which an x of at most 1/2 has a double's accuracy."""
 _LOG2_TERMS = tuple(np.float64(2 / math.log(2) / k) for k in range(23, 0, -2))
 """log2((1 + x) / (1 - x)) as a series: the factors of x^23 down to x^1, for an x of at most 0.172."""
+_SINE_TERMS = tuple(np.float64((-1) ** n / math.factorial(2 * n + 1)) for n in range(8, 0, -1))
+_COSINE_TERMS = tuple(np.float64((-1) ** n / math.factorial(2 * n)) for n in range(8, 0, -1))
+"""Series of the sine and the cosine, without their first terms."""
+_FOUR64, _QUARTER64, _TURN64 = np.float64(4), np.float64(0.25), np.float64(2 * math.pi)
+_TANGENT_TERMS = np.float64(2 / 15), np.float64(-1 / 3)
+_SMALL_TANGENT, _FALL = np.float64(0.01), np.float64(-2 / math.log(2))
 _FAR, _NOTHING = np.float64(1080), np.float64(0)
 _ONE64, _ROOT_OF_TWO, _HALF64 = np.float64(1), np.float64(math.sqrt(2)), np.float64(0.5)
 _INFINITE, _NEGATIVE_INFINITE, _NONE64 = np.float64(np.inf), np.float64(-np.inf), np.float64(np.nan)
@@ -265,6 +271,48 @@ def logarithm64(x: Any) -> Any:
         total = total * square + _LOG2_TERMS[k]
     found = select(x == _NOTHING, _NEGATIVE_INFINITE, exponent + total * s)
     return select(x < _NOTHING, _NONE64, select(x < _INFINITE, found, x))
+
+
+def sine64(x: Any, quarters: int) -> Any:
+    """The sine of x + quarters / 4 turns, to about the last bit; exact for whole quarters."""
+    part = x - np.rint(x)  # exact
+    nearest = np.rint(part * _FOUR64)
+    angle = (part - nearest * _QUARTER64) * _TURN64  # at most an eighth of a turn
+    square = angle * angle
+    sine, cosine = square * _SINE_TERMS[0] + _SINE_TERMS[1], square * _COSINE_TERMS[0] + _COSINE_TERMS[1]
+    for k in range(2, 8):
+        sine = sine * square + _SINE_TERMS[k]
+        cosine = cosine * square + _COSINE_TERMS[k]
+    sine, cosine = sine * square * angle + angle, cosine * square + _ONE64
+    quarter = whole(nearest) + quarters
+    value = select((quarter & 1) == 1, cosine, sine)
+    value = select((quarter & 2) == 2, _NOTHING - value, value)
+    return value if quarters else select(part == _NOTHING, x * _NOTHING, value)
+
+
+def hyperbolic_tangent64(x: Any) -> Any:
+    """tanh(x) of float64, to more bits than a float32 has."""
+    size = select(x < _NOTHING, _NOTHING - x, x)
+    falling = power_of_two64(size * _FALL)
+    value = (_ONE64 - falling) / (_ONE64 + falling)
+    square = x * x
+    small = x * (square * (square * _TANGENT_TERMS[0] + _TANGENT_TERMS[1]) + _ONE64)
+    return select(size < _SMALL_TANGENT, small, select(x < _NOTHING, _NOTHING - value, value))
+
+
+def sine(a: Any) -> Any:
+    """The sine of a turns."""
+    return _finished(single(sine64(double(flushed(a)), 0)), 1, 0)
+
+
+def cosine(a: Any) -> Any:
+    """The cosine of a turns."""
+    return _finished(single(sine64(double(flushed(a)), 1)), 1, 0)
+
+
+def hyperbolic_tangent(a: Any) -> Any:
+    """tanh(a), also of subnormal numbers."""
+    return _finished(single(hyperbolic_tangent64(double(a))), 0, 0)
 
 
 def power_of_two(a: Any) -> Any:

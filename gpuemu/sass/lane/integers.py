@@ -375,6 +375,19 @@ def clamp_below(a: Any) -> Any:
     return select(a >= _SIGN, _ZERO, a)
 
 
+def extreme_of_sum(a: Any, b: Any, c: Any, p: Any, is_signed: int, floor: int) -> Any:
+    """The least of a + b and c where p, else the greatest; `floor`: 0 instead of a negative result."""
+    total = low(a + b)
+    chosen = extreme_signed(total, c, p) if is_signed else extreme(total, c, p)
+    return clamp_below(chosen) if floor else chosen
+
+
+def extreme_of_three(a: Any, b: Any, c: Any, p: Any, is_signed: int, floor: int) -> Any:
+    """The least of three where p, else the greatest; `floor`: 0 instead of a negative result."""
+    chosen = extreme_signed(extreme_signed(a, b, p), c, p) if is_signed else extreme(extreme(a, b, p), c, p)
+    return clamp_below(chosen) if floor else chosen
+
+
 def distance_between(a: Any, b: Any, c: Any, is_signed: int) -> Any:
     """|a - b| + c."""
     flip = _SIGN if is_signed else _ZERO

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.compiled.columns import ATOMIC, COMPARE_EXCHANGE, READ, SET, WRITE
+from gpuemu.sass.compiled.columns import ATOMIC, CAST_EXCHANGE, COMPARE_EXCHANGE, READ, SET, WRITE
 from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
@@ -98,11 +98,12 @@ def _encoded(
     `first`: see `_Atomic`. `to` and `truth`: operands that take the word found, and whether the atomic has been done.
     """
     change = atomic.change
-    number = COMPARE_EXCHANGE if change.name == "CAS" else NUMBER_OF.get((change.name, change.kind))
+    exchanges = {"CAS": COMPARE_EXCHANGE, "CAST": CAST_EXCHANGE}
+    number = exchanges[change.name] if change.compares else NUMBER_OF.get((change.name, change.kind))
     of_numbers = change.size in (4, 8) and change.kind.itemsize == change.size and change.combine not in PACKED
     if number is None or not of_numbers or site.environment.handouts is not None:
         return None
-    compares = number == COMPARE_EXCHANGE
+    compares = change.compares
     found = encoded_access(site, ATOMIC, address, first + compares, atomic.space, number)
     found[READ] = row_written(site, first) if compares else -1
     found[WRITE] = -1 if to is None else row_written(site, to)
@@ -135,7 +136,8 @@ def shared_atomic(site: Site) -> Step:
         if found is not None:
             put(found, place.pattern.lanes)
 
-    return step if site.is_predicate(0) else _step(step, _encoded(site, atomic, 1, 2, 0, None))
+    result = (None, 0) if site.is_predicate(0) else (0, None)
+    return _step(step, _encoded(site, atomic, 1, 2, *result))
 
 
 def _put_truth(site: Site) -> PutUnits:

@@ -12,7 +12,7 @@ from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Setter, Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.integer_operands import check, fixed_predicate, integer, operand_count, pair, parts
-from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, truth, wide_word, word
+from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, truth, wide_word, word, zero
 
 _COMPARISONS = ("LT", "EQ", "LE", "GT", "NE", "GE")
 _COMBINATIONS = ("AND", "OR", "XOR")
@@ -101,6 +101,11 @@ class _Extremes:
         else:
             self.choose = lambda a, b: np.where(least(), np.minimum(a, b), np.maximum(a, b))
 
+    @property
+    def how(self) -> tuple[int, int]:
+        """Whether words are signed, and whether negative results become 0."""
+        return int(self.kind is np.int32), int(self.floor)
+
     def typed(self, values: Any) -> Any:
         """Return words as numbers of the type: [lane], or [lane, part] of packed ones."""
         return parts(values, self.kind) if self.packed else values.view(self.kind)
@@ -131,6 +136,9 @@ def imnmx(site: Site) -> Step:
     if not extremes.packed and not extremes.floor:
         function = integers.extreme if extremes.kind is np.uint32 else integers.extreme_signed
         return LaneStep(site, function, [word(site, 1), word(site, 2), truth(site, 3)], [0])
+    if not extremes.packed and first == 1:
+        reads: list[Read] = [word(site, 1), zero(), word(site, 2), truth(site, 3), *extremes.how]
+        return LaneStep(site, integers.extreme_of_sum, reads, [0])
     store, get_a, get_b = site.destination(0), integer(site, first), integer(site, first + 1)
     came_from_a: list[Setter] = [site.set_predicate(k) for k in range(1, first)]
 
@@ -167,6 +175,9 @@ def vimnmx3(site: Site) -> Step:
     """VIMNMX3 Rd, a, b, c, Pp: the minimum of three if Pp, otherwise the maximum. .RELU makes negative results 0."""
     extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
+    if not extremes.packed:
+        words = (word(site, k) for k in (1, 2, 3))
+        return LaneStep(site, integers.extreme_of_three, [*words, truth(site, 4), *extremes.how], [0])
     store, typed = site.destination(0), extremes.typed
     get_a, get_b, get_c = (integer(site, k) for k in (1, 2, 3))
 
@@ -185,6 +196,9 @@ def viaddmnmx(site: Site) -> Step:
     """
     extremes = _Extremes(site, "S32", "U32", "RELU", *_PACKED)
     operand_count(site, 5)
+    if not extremes.packed:
+        terms = word(site, 1, "-"), word(site, 2, "-"), word(site, 3)
+        return LaneStep(site, integers.extreme_of_sum, [*terms, truth(site, 4), *extremes.how], [0])
     store, typed = site.destination(0), extremes.typed
     for k in (1, 2):
         check(site, k, "-")

@@ -7,6 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.operands import Register
+from gpuemu.sass.compiled.columns import (
+    BANK,
+    BANK_END,
+    BANK_LEAST,
+    CONSTANT,
+    DATA,
+    OFFSET,
+    OP,
+    ROW,
+    SIGNED,
+    SIZE,
+)
 from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Mask, any_lane, whole_warps, write
@@ -15,7 +28,15 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.spaces import counted, sized
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, extended, size_of
-from gpuemu.sass.semantics.lanewise import LaneStep, constant, constant_pair
+from gpuemu.sass.semantics.lanewise import (
+    UNIFORM_ROWS,
+    Columns,
+    EncodedStep,
+    LaneStep,
+    constant,
+    constant_pair,
+    row_written,
+)
 
 
 @semantics("LDC", "LDCU", "ULDC")
@@ -46,6 +67,7 @@ def load_constant(site: Site) -> Step:
             return LaneStep(site, integers.move_pair, [constant_pair(value)], [0])
         return LaneStep(site, integers.move, [constant(value)], [0])
     store = site.destination64(0) if size == 8 else site.destination(0)
+    encoded = _encoded(site, bank, units, register, number)
 
     lanes = site.lanes.file(register.file)[register.number]
     add = np.uint32(number & 0xFFFFFFFF)
@@ -72,7 +94,24 @@ def load_constant(site: Site) -> Step:
             raise ExecutionError(site.instruction, None, f"c[0x0][{first:#x}], a word of the driver's", right)
         store(extend(units[(offsets >> shift).astype(np.int64)]), mask)
 
-    return step
+    return step if encoded is None else EncodedStep(step, encoded)
+
+
+def _encoded(site: Site, bank: int, units: NDArray[Any], register: Register, number: int) -> Columns | None:
+    """Return a load at an offset in a register as numbers. Loops load only known words around `number`."""
+    size, knows = units.itemsize, site.environment.knows
+    if not 0 <= number < units.nbytes or not knows(bank, number):
+        return None
+    least, end = (0, units.nbytes) if bank else (number // 4 * 4, number // 4 * 4 + 4)
+    while least and knows(bank, least - 4):
+        least -= 4
+    while end < units.nbytes and knows(bank, end):
+        end += 4
+    row = register.number + (UNIFORM_ROWS if register.file.startswith("U") else 0)
+    return {
+        OP: CONSTANT, SIZE: size.bit_length() - 1, SIGNED: int(site.has("S8", "S16")), ROW: row, OFFSET: number,
+        DATA: row_written(site, 0), BANK: units.ctypes.data, BANK_LEAST: least, BANK_END: min(end, units.nbytes),
+    }  # fmt: skip
 
 
 def _four_words(site: Site, words: NDArray[Any]) -> Step:

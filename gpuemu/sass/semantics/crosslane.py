@@ -13,12 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import transpose_matrix
-from gpuemu.sass.compiled.columns import SHUFFLE, VOTE
+from gpuemu.sass.compiled.columns import MATCH, REDUCE, SHUFFLE, VOTE
 from gpuemu.sass.machine.lanes import WARP, Mask, ballots, write
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, taking_part
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.lanewise import EncodedStep, encoded_values, plain_word, raw_word, row_written, truth
+from gpuemu.sass.semantics.atomic_operations import NUMBER_OF
+from gpuemu.sass.semantics.lanewise import (
+    EncodedStep,
+    encoded_values,
+    plain_word,
+    raw_word,
+    row_written,
+    truth,
+    wide_bits,
+)
 
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]
@@ -166,6 +175,11 @@ def match(site: Site) -> Step:
     store = site.destination(at)
     get: Getter = site.source64(at + 1) if site.has("U64") else site.source(at + 1)
     lanes = site.lanes
+    value = wide_bits(site, at + 1, get) if site.has("U64") else plain_word(site, at + 1, get)
+    rows = [row_written(site, at), row_written(site, 0) if compare_all else -1]
+    encoded = encoded_values(
+        MATCH, "w" if site.has("U64") else "u", [value], [int(compare_all), int(site.has("U64"))], "up", rows
+    )  # fmt: skip
     if not compare_all:
 
         def match_any(mask: Mask) -> None:
@@ -181,7 +195,7 @@ def match(site: Site) -> Step:
                 same = same.reshape(-1, WARP, WARP) & here.reshape(-1, 1, WARP)
             store(ballots(same), mask)
 
-        return match_any
+        return match_any if encoded is None else EncodedStep(match_any, encoded)
     decide = site.set_predicate(0)
 
     def match_all(mask: Mask) -> None:
@@ -198,7 +212,7 @@ def match(site: Site) -> Step:
         store(np.repeat(lanes_of, WARP), mask)
         decide(np.repeat(same, WARP), mask)
 
-    return match_all
+    return match_all if encoded is None else EncodedStep(match_all, encoded)
 
 
 @semantics("ELECT")
@@ -271,7 +285,10 @@ def redux(site: Site) -> Step:
             total = reduce(values, axis=1, dtype=kind, initial=initial, where=present)
         store(np.repeat(total.view(np.uint32), WARP), mask)
 
-    return step
+    name = next((m for m in site.modifiers if m != "S32"), "AND")
+    number = NUMBER_OF[("ADD" if name == "SUM" else name, np.dtype(kind))]
+    encoded = encoded_values(REDUCE, "u", [plain_word(site, 1, get)], [number], "u", [row_written(site, 0)])
+    return step if encoded is None else EncodedStep(step, encoded)
 
 
 @semantics("MOVM")

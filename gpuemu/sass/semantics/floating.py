@@ -7,7 +7,7 @@ import numpy as np
 from gpuemu.isa.operands import Operand, immediate32
 from gpuemu.sass.lane import doubles, floats
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.numbers.ieee import add32, fma32, mul32, narrow32
+from gpuemu.sass.numbers.ieee import narrow32
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.float_operands import (
     BOOLEANS,
@@ -19,7 +19,7 @@ from gpuemu.sass.semantics.float_operands import (
     float32,
     rounding_of,
 )
-from gpuemu.sass.semantics.lanewise import LaneStep, Read, Value, raw_word, single, truth
+from gpuemu.sass.semantics.lanewise import LaneStep, Place, Read, Value, raw_word, single, truth
 
 _SIGN = np.uint32(0x80000000)
 _ONE = 0x3F800000
@@ -34,9 +34,8 @@ def ffma(site: Site) -> Step:
     rounding, how = rounding_of(site), [int(site.has("FTZ")), int(site.has("SAT"))]
     if rounding == "RN":
         return LaneStep(site, floats.float_multiply_add, [*(single(site, k) for k in (1, 2, 3)), *how], [0])
-    store, finish = site.destination(0), finisher32(site)
-    a, b, c = (float32(site, k) for k in (1, 2, 3))
-    return lambda mask: store(finish(fma32(a(), b(), c(), rounding)), mask)
+    reads: list[Read] = [*(single(site, k) for k in (1, 2, 3)), *how, ROUNDINGS.index(rounding)]
+    return LaneStep(site, doubles.multiply_add_directed, reads, [0])
 
 
 @semantics("FADD", "FADD32I", "UFADD", "FMUL", "FMUL32I", "UFMUL")
@@ -46,19 +45,18 @@ def fadd_fmul(site: Site) -> Step:
     site.only("FTZ", "SAT", *ROUNDINGS, *(() if adds else _SCALES))
     rounding = rounding_of(site)
     scale = next((_SCALES[m] for m in site.modifiers if m in _SCALES), None)
-    if rounding == "RN" and scale is None:
-        function = floats.float_add if adds else floats.float_multiply
-        how = [int(site.has("FTZ")), int(site.has("SAT"))]
-        return LaneStep(site, function, [single(site, 1), single(site, 2), *how], [0])
-    store, finish = site.destination(0), finisher32(site)
-    a, b = float32(site, 1), float32(site, 2)
-    if scale is None and rounding == "RZ" and not adds:
-        how = [int(site.has("FTZ")), int(site.has("SAT"))]
-        return LaneStep(site, doubles.multiply_toward_zero, [single(site, 1), single(site, 2), *how], [0])
     if scale is not None:
+        store, finish = site.destination(0), finisher32(site)
+        a, b = float32(site, 1), float32(site, 2)
         return lambda mask: store(finish(narrow32(np.multiply(a(), b(), dtype=np.float64) * scale, rounding)), mask)
-    compute = add32 if adds else mul32
-    return lambda mask: store(finish(compute(a(), b(), rounding)), mask)
+    first, second, how = single(site, 1), single(site, 2), [int(site.has("FTZ")), int(site.has("SAT"))]
+    mode = ROUNDINGS.index(rounding)
+    if not mode:
+        return LaneStep(site, floats.float_add if adds else floats.float_multiply, [first, second, *how], [0])
+    if adds:
+        one = Value(lambda: np.float32(1), Place(-1, 0, _ONE))
+        return LaneStep(site, doubles.multiply_add_directed, [first, one, second, *how, mode], [0])
+    return LaneStep(site, doubles.multiply_directed, [first, second, *how, mode], [0])
 
 
 def _is_magnitude(operand: Operand) -> bool:

@@ -10,81 +10,25 @@ zeros.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gpuemu.isa.operands import immediate32
 from gpuemu.sass.lane import doubles, floats
-from gpuemu.sass.machine.lanes import Mask, any_lane
+from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.numbers.ieee import BFLOAT16, all_normal32, bits32, flushed32, narrow16, narrow_bf16, quantize
+from gpuemu.sass.numbers.ieee import BFLOAT16, flushed32, narrow16, narrow_bf16, quantize
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.half_operands import half_lanes
 from gpuemu.sass.semantics.lanewise import LaneStep, encoded_step, single
 
 _LEAST_NORMAL64 = 2.0**-1022
-
-
-_STEPS = 4096
-"""Steps of one full turn in the table of sines."""
-# Array operations accept an array without dimensions faster than a number.
-_STEPS_OF_ONE, _STEP_MASK, _STEP_ANGLE = np.array(float(_STEPS)), np.array(_STEPS - 1), np.array(2 * np.pi / _STEPS)
-_HALF, _SIXTH, _TWENTY_FOURTH = np.array(0.5), np.array(1 / 6), np.array(1 / 24)
-_ONE, _NOTHING = np.array(1.0), np.array(0.0)
-
-
-@lru_cache(maxsize=2)
-def _sines(quarter: int) -> tuple[Any, Any]:
-    """Return sines and cosines of the steps of one turn, optionally shifted by a quarter; whole quarters are exact."""
-    first = np.sin(np.arange(_STEPS // 4) * (2 * np.pi / _STEPS))
-    first[_STEPS // 8 + 1 :] = np.cos(np.arange(_STEPS // 8 - 1, 0, -1) * (2 * np.pi / _STEPS))
-    half = np.concatenate((first, [1.0], first[:0:-1]))
-    turn = np.concatenate((half, -half))
-    return np.roll(turn, -quarter * (_STEPS // 4)), np.roll(turn, -(quarter + 1) * (_STEPS // 4))
-
-
-def _turns(x: Any, quarter: int) -> Any:
-    """Return sin(2 pi (x + quarter / 4)): the argument of MUFU.SIN and .COS counts whole turns.
-
-    The function uses the sine and cosine of the nearest step, and the formula for the sum of two angles. The remaining
-    angle is below 0.0008, so three terms of its series exceed the precision of float64.
-    """
-    part = x - np.rint(x)  # exact
-    steps = part * _STEPS_OF_ONE
-    nearest = np.rint(steps)
-    steps -= nearest
-    steps *= _STEP_ANGLE
-    rest = steps
-    index = nearest.astype(np.int64)
-    index &= _STEP_MASK
-    sines, cosines = _sines(quarter)
-    sine = sines.take(index)
-    square = rest * rest
-    change = square * _TWENTY_FOURTH
-    change -= _HALF
-    change *= square
-    change *= sine
-    square *= _SIXTH
-    np.subtract(_ONE, square, out=square)
-    rest *= square
-    rest *= cosines.take(index)
-    change += rest
-    change += sine
-    if quarter == 0:
-        whole = part == _NOTHING
-        if any_lane(whole):
-            change = np.where(whole, np.copysign(0.0, x), change)
-    return change
-
-
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+_HALF_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "EX2": floats.power_of_two64,
-    "SIN": lambda x: _turns(x, 0),
-    "COS": lambda x: _turns(x, 1),
-    "TANH": np.tanh,
+    "TANH": floats.hyperbolic_tangent64,
 }
+"""Functions of float64 whose forms of 16 bits are known."""
 _HIGH_WORDS: dict[str, Callable[[Any], Any]] = {
     "RCP64H": np.reciprocal,
     "RSQ64H": lambda x: np.reciprocal(np.sqrt(x)),
@@ -95,6 +39,9 @@ _LANE_FUNCTIONS = {
     "SQRT": floats.root,
     "EX2": floats.power_of_two,
     "LG2": floats.logarithm,
+    "SIN": floats.sine,
+    "COS": floats.cosine,
+    "TANH": floats.hyperbolic_tangent,
 }
 _HALVES = ("F16", "BF16")
 
@@ -102,36 +49,23 @@ _HALVES = ("F16", "BF16")
 @semantics("MUFU")
 def mufu(site: Site) -> Step:
     """MUFU.function Rd, a; .F16 and .BF16 read half a register and write the low half of Rd."""
-    site.only(*_FUNCTIONS, *_LANE_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
+    site.only(*_LANE_FUNCTIONS, *_HIGH_WORDS, *_HALVES)
     if site.has(*_HIGH_WORDS):
         return _high_word(site)
-    (name,) = (m for m in site.modifiers if m in _FUNCTIONS or m in _LANE_FUNCTIONS)
+    (name,) = (m for m in site.modifiers if m in _LANE_FUNCTIONS)
     if site.has(*_HALVES):
         return _half(site, name)
     if site.operands[1].suffixes:
         raise site.unsupported(f"the selection of {site.operands[1].text}")
-    if name in _LANE_FUNCTIONS:
-        return LaneStep(site, _LANE_FUNCTIONS[name], [single(site, 1)], [0])
-    compute, flush = _FUNCTIONS[name], name != "TANH"
-    store, get = site.destination(0), site.float32(1)
-
-    def step(mask: Mask) -> None:
-        x = np.atleast_1d(get())
-        result = compute((flushed32(x) if flush else x).astype(np.float64)).astype(np.float32)
-        if all_normal32(result):
-            store(result.view(np.uint32), mask)
-        else:
-            store(bits32(flushed32(result) if flush else result), mask)
-
-    return step
+    return LaneStep(site, _LANE_FUNCTIONS[name], [single(site, 1)], [0])
 
 
 def _half(site: Site, name: str) -> Step:
     """EX2 and TANH of 16 bits. EX2.BF16 treats subnormal inputs and results as zeros, as PTX specifies."""
-    if name not in ("EX2", "TANH"):
+    if name not in _HALF_FUNCTIONS:
         raise site.unsupported(f"{name} of 16 bits")
     brain = site.has("BF16")
-    store, get, compute = site.destination(0), half_lanes(site, 1, brain), _FUNCTIONS[name]
+    store, get, compute = site.destination(0), half_lanes(site, 1, brain), _HALF_FUNCTIONS[name]
     flush = brain and name == "EX2"
 
     def step(mask: Mask) -> None:
