@@ -71,6 +71,18 @@ def test_a_late_launch_takes_the_time_of_its_family(cubin: bytes, monkeypatch: p
     assert (late.values, late.timed, late.elapsed_cycles) == ("sampled", False, first.elapsed_cycles)
 
 
+def test_a_late_launch_of_a_family_that_does_not_predict_is_sampled(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(cubin, seconds=100.0)
+    data = program.allocate(np.zeros(200, "i4"))
+    program.launch("increase", 1, 128, "Qi", data, 100)
+    monkeypatch.setattr(Settings, "left", property(lambda self: -1.0))
+    program.launch("increase", 1, 128, "Qi", data, 90)
+    _, late = program.launches
+    assert (late.values, late.timed) == ("sampled", True)
+
+
 def test_the_time_limit_ends_a_cta(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(cubin, seconds=100.0)
     count, out = program.allocate(np.array([(1 << 31) - 1], "i4")), program.allocate(np.zeros(64, "i4"))
