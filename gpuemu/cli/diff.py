@@ -22,7 +22,6 @@ from gpuemu.cli.writing import format_option, output_option, write_out
         "Show what the swizzle saves": "gpuemu diff v4_ldmatrix v5_swizzle --arch sm_89",
         "Show what twice the banks would save": "gpuemu diff v4_ldmatrix v4_ldmatrix --arch sm_89"
         " --set-b shared_memory.banks=64",
-        "Compare saved results before and after a change": "gpuemu diff before.json after.json",
         "Fail a test if the cycles grew by more than 2% (docs/ci.md)": "gpuemu diff before.json after.json"
         " --allow cycles=2% --allow excess_wavefronts=0 --format github",
         "Compare the cubins of two compilers": "gpuemu diff before/ after/ --allow cycles=2%",
