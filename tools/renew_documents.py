@@ -139,7 +139,10 @@ def helps(name: str, command: click.Command, parent: click.Context) -> list[str]
 
 def commands() -> str:
     """Each command with its help, by section."""
-    top = click.Context(cli, info_name="gpuemu", terminal_width=WIDTH, max_content_width=WIDTH)
+    names_of_help = cli.context_settings["help_option_names"]  # as in a terminal, whoever asked for help before
+    top = click.Context(
+        cli, info_name="gpuemu", terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names_of_help
+    )
     text = ""
     for section, names in SECTIONS.items():
         text += f"\n## {section}\n"
