@@ -50,6 +50,7 @@ _ONE_RUN = {"only": ABSENT}
 _TEXT = {"form": ("text",)}
 _EXPECTED = Rule("tolerance", {"expect": GIVEN})
 _SAVED = "Run the trace with it: the saved result has run already"
+_FOLDERS = "Leave it out, or compare two folders of cubins"
 _PITCH = "Add --pitch with the elements of a row"
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "run": (
@@ -68,9 +69,10 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "exec": (Rule("error_exitcode", {"checked": GIVEN}, right="Add --check"),),
     "compare": (Rule("everything", _TEXT),),
     "diff": (
-        Rule("arch_name", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),
-        Rule("settings", {"a": ("run",)}, {"b": ("run",)}, right=_SAVED),
+        Rule("arch_name", {"a": ("run", "folder")}, {"b": ("run", "folder")}, right=_SAVED),
+        Rule("settings", {"a": ("run", "folder")}, {"b": ("run", "folder")}, right=_SAVED),
         Rule("settings_b", {"b": ("run",)}, right=_SAVED),
+        *(Rule(name, {"a": ("folder",), "b": ("folder",)}, right=_FOLDERS) for name in ("launches", "jobs")),
     ),
     "sweep": (Rule("everything", {"form": ("text",)}), Rule("store", {"no_store": ABSENT})),
     "layout": (Rule("binary", {**_TEXT, "picture_alone": ABSENT}), Rule("picture_alone", _TEXT)),
@@ -132,10 +134,17 @@ def _resolved(name: str, values: dict[str, Any]) -> Values:
     if name == "sweep":
         return {**values, "form": form_of(values["form"], values["output"])}
     if name == "diff":
-        return {**values, **{k: "saved" if values[k].endswith(".json") else "run" for k in "ab"}}
+        return {**values, **{k: _kind(values[k]) for k in "ab"}}
     if name == "run":
         return {**values, "also": tuple(text.partition("=")[0] for text in values["also"])}
     return values
+
+
+def _kind(compared: str) -> str:
+    """What `diff` compares: a folder of cubins, a saved result, or a trace."""
+    if Path(compared).is_dir():
+        return "folder"
+    return "saved" if compared.endswith(".json") else "run"
 
 
 def form_of(form: str | None, output: str | None) -> str:

@@ -42,6 +42,7 @@ REFUSED_ELSEWHERE = {
     "trace": "named with_source",  # with a trace, or for Accel-Sim
     "sweep": "study_file jobs cluster",  # --vary with --study, --jobs with --cluster
     "banks": "lanes addresses source",  # one of the two; --from of other than a copy
+    "judge": "settings",  # without a leaderboard's problem
 }
 """Those that their command refuses where it looks at more than the words."""
 OF_MACHINE_CODE = (
@@ -72,6 +73,12 @@ def test_of_every_option_it_is_known_where_it_has_an_effect(name: str, command: 
         launch.add("tolerance")
     assert names <= ruled | always | elsewhere | launch
     assert not ruled & (always | elsewhere)
+
+
+@pytest.mark.parametrize("option", [["--jobs", "2"], ["--launches", "launches.json"]])
+def test_diff_takes_options_of_folders_for_folders_only(option: list[str]) -> None:
+    with pytest.raises(GpuemuError, match="Leave it out, or compare two folders of cubins"):
+        CliRunner().invoke(cli, ["diff", "v4_ldmatrix", "v5_swizzle", *option], catch_exceptions=False)
 
 
 SUBJECTS = {
