@@ -141,7 +141,7 @@ def _resolved(name: str, values: dict[str, Any]) -> Values:
 
 
 def _kind(compared: str) -> str:
-    """What `diff` compares: a folder of cubins, a saved result, or a trace."""
+    """The kind of a subject of `diff`: a folder of cubins, a saved result, or a trace."""
     if Path(compared).is_dir():
         return "folder"
     return "saved" if compared.endswith(".json") else "run"
