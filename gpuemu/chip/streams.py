@@ -208,7 +208,7 @@ def address_deltas(
 
 def _stays(move: Move) -> bool:
     """Whether all CTAs have the same data."""
-    return isinstance(move, np.ndarray) and not move.any()
+    return isinstance(move, Anywhere) or (isinstance(move, np.ndarray) and not move.any())
 
 
 def _executed(trace: Trace) -> dict[int, dict[int, tuple[int, int]]]:
