@@ -41,9 +41,9 @@ _DOES = dict.fromkeys(("STS", "STG", "ST", "STL"), shadow.DOES_WRITE) | {"LDGSTS
 _DOES |= dict.fromkeys(("ATOMS", "ATOMG", "ATOM", "RED"), shadow.DOES_ATOMIC)
 _WIDE = ("64", "U64", "S64", "F64")
 _OF_TOOLS = (
-    "SYNCS", "ARRIVES", "STAS", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "USETMAXREG", "UTMACMDFLUSH",
+    "SYNCS", "ARRIVES", "STAS", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "USETMAXREG", "UTMACMDFLUSH", "LDSM",
 )  # fmt: skip
-"""Instructions whose effects only the tools understand."""
+"""Instructions whose effects only the tools understand. Lanes of LDSM read what other lanes point to."""
 _WHOLE = 0xFFFFFFFF
 
 
