@@ -1,4 +1,4 @@
-"""What all tools of `check` cost: python benchmarks/checking.py [--size 1024]
+"""The cost of `check` with all its tools: python benchmarks/checking.py [--size 1024]
 
 `trace_kernel` and `check` execute a product of n x n float32 matrices by tiles of 32 x 32. Its values are compared with
 those of NumPy, and there must be no finding. The figures are seconds of both, and their ratio.
