@@ -149,7 +149,8 @@ def _load(path: Path, label: str, name: str) -> Architecture:
     named = {key for located in values.values() for key in _keys(located)}
     own = files[0].sources
     sources = {key: sources[key] for key in sorted(sources) if key in named or key in own}
-    labels = {"name": name, "description": ""} | files[0].labels
+    untested = next((f.labels["untested"] for f in files if "untested" in f.labels), "")
+    labels = {"name": name, "description": "", "untested": untested} | files[0].labels
     top = files[0].document
 
     def section_place(names: Names) -> tuple[str, int | None]:
@@ -262,7 +263,7 @@ def _read(document: strict_yaml.Document) -> _File:
         if name not in content:
             continue
         value = content.pop(name)
-        if isinstance(value, str) and (value or name == "description"):
+        if isinstance(value, str) and (value or name != "name"):
             result.labels[name] = value
         else:
             result.problems.append(document.problem((name,), strict_yaml.describe(value), "expected a text"))

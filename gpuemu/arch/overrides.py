@@ -69,7 +69,7 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
         origin = Provenance("override", "", note, "", where, None)
         values[path_of[name]] = Located(plain(value), origin)
     try:
-        labels = {"name": called or arch.name, "description": arch.description}
+        labels = {"name": called or arch.name, "description": arch.description, "untested": arch.untested}
         changed = build(type(arch), labels, values, arch.sources, lambda _: (where, None))
     except GpuemuError as error:
         raise GpuemuError([*problems, *error.problems]) from None

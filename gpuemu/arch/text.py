@@ -35,6 +35,8 @@ def to_lines(arch: Architecture, columns: int = WIDTH) -> Iterator[Line]:
     The confidence goes from A to D. The line below a value is its note.
     """
     yield "strong", f"{arch.name}: {arch.description}" if arch.description else arch.name
+    for line in textwrap.wrap(arch.untested, columns):
+        yield "plain", line
     counts = Counter(sorted((p.file for p in arch.provenance.values()), key=DERIVED.__eq__))  # derived values last
     files = ", ".join(f"{file} ({_values(n)})" for file, n in counts.items())
     for line in textwrap.wrap("from " + files, columns, subsequent_indent="     "):
@@ -68,6 +70,7 @@ def to_yaml(arch: Architecture) -> str:
     Derived values are written as comments, so that the new file derives them, too.
     """
     lines = [f"name: {quoted(arch.name)}", f"description: {quoted(arch.description)}"]
+    lines += [f"untested: {quoted(arch.untested)}"] if arch.untested else []
     if arch.sources:
         lines += ["", "sources:"]
         lines += [f"  {quoted(key)}: {quoted(about)}" for key, about in arch.sources.items()]
@@ -111,6 +114,7 @@ def to_json(arch: Architecture) -> str:
     content = {
         "name": arch.name,
         "description": arch.description,
+        **({"untested": arch.untested} if arch.untested else {}),
         "values": values,
         "sources": dict(arch.sources),
     }

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from gpuemu.arch.schema import FrozenMapping, Part, other
 
 Names = tuple[str, ...]
-LABELS = ("name", "description")
+LABELS = ("name", "description", "untested")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NO_WORDS = frozenset(("true", "false", "null"))
 
@@ -47,10 +47,13 @@ class Located:
 
 
 class Labelled(Part):
-    """A tree of values with a name. `name` and `description` are labels; everything else is a value."""
+    """A tree of values with a name. `name`, `description` and `untested` are labels; everything else is a value."""
 
     name: str = other("its name in files and reports", "expected a text", min_length=1)
     description: str = other("one line about it", "expected a text")
+    untested: str = other(
+        "a sentence that every answer prints, if its times were never compared with a chip", "expected a text"
+    )
 
     _provenance: FrozenMapping[str, Provenance] = PrivateAttr(default_factory=lambda: FrozenMapping({}))
     _sources: FrozenMapping[str, str] = PrivateAttr(default_factory=lambda: FrozenMapping({}))

@@ -41,12 +41,15 @@ def list_() -> None:
     from gpuemu.base import resources
     from gpuemu.base.table import Table, words
 
-    rows = []
+    rows, untested = [], []
     for name in resources.names("configs"):
         loaded = load_arch(name)
+        untested += [name] if loaded.untested else []
         rows.append((name, loaded.compute_capability, resources.label("configs", name), ", ".join(loaded.chips)))
     table = Table([*map(words, ("name", "capability", "file", "chips"))], rows)
-    write_out(styled(table.lines(columns_of(WIDTH)), True), None)
+    text = styled(table.lines(columns_of(WIDTH)), True)
+    never = f"{' and '.join(untested)}: never compared with a chip; they rest on public tables and on sm_90.\n"
+    write_out(f"{text}\n{never}", None)
 
 
 @arch.command(

@@ -30,6 +30,8 @@ GROUPS = {
     "Values that the kernel computes": "save expect tolerance",
 }
 """The parameters of each group. Parameters without a group come first."""
+_SAY_IT_THEMSELVES = ("run", "why", "compare", "rank")
+"""Commands whose answers have the notes of a run."""
 Rows = Mapping[str, str]
 
 
@@ -63,6 +65,13 @@ class Explained(click.Command):
 class Command(Explained):
     """A command whose options are in groups."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and say on stderr that its hardware was never compared with a chip, if it was not."""
+        if self.name not in _SAY_IT_THEMSELVES:
+            for sentence in _untested(ctx.params):
+                click.echo(f"note: {sentence}", err=True)
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options without a group, then the groups in their order."""
         options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
@@ -72,6 +81,26 @@ class Command(Explained):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _untested(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the sentences of hardware, named by options, that was never compared with a chip."""
+    given = [parameters.get(name) for name in ("arch_name", "archs", "arch_names")]
+    names = [name for one in given for name in ((one,) if isinstance(one, str) else one or ())]
+    chips = [chip for chip in (parameters.get("chip"), *(parameters.get("chips") or ())) if isinstance(chip, str)]
+    if not names and not chips:
+        return []
+    from gpuemu.arch import load_arch
+    from gpuemu.arch.files import having
+    from gpuemu.base.errors import GpuemuError
+
+    found = []
+    for name in [*names, *(there[0] for there in map(having, chips) if there is not None)]:
+        try:
+            found.append(load_arch(name).untested)
+        except GpuemuError:
+            continue  # the command refuses it
+    return list(dict.fromkeys(filter(None, found)))
 
 
 class Group(Explained, click.Group):

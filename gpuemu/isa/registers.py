@@ -44,12 +44,15 @@ def is_number(number: int) -> bool:
 
 
 def _registers(text: str, words: int = 1) -> tuple[int, ...]:
-    """Return every register named in an operand; a general or uniform one is the first of a value of `words` words."""
+    """Return every register named in an operand; a general or uniform one is the first of a value of `words` words.
+
+    R4.F32 among pairs is a single register, which serves both halves.
+    """
     if text == "PR":
         return tuple(_BASES["P"] + i for i in range(_PREDICATES))
     found: list[int] = []
     for register, pair in parse_operand(text).registers:
-        span = 1 if register.is_predicate else 2 if pair else words
+        span = 1 if register.is_predicate or register.suffixes == ("F32",) else 2 if pair else words
         found.extend(register_number(register) + i for i in range(span))
     return tuple(found)
 

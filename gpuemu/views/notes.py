@@ -21,7 +21,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint) -> list[str]:
     """The notes of a run; [] if it has none."""
-    found = guesses(trace.guessed)
+    found = [*untested(arch), *guesses(trace.guessed)]
     if program.events is None or not len(program.events):
         unknown = np.count_nonzero(np.array([op.kind is Kind.ASYNCHRONOUS for op in program.ops])[program.path])
         if unknown:
@@ -30,6 +30,11 @@ def notes(trace: Trace, program: Program, arch: Architecture, touched: Footprint
         why = "control words set aside" if trace.has_control_words else "no control words in the trace"
         found.append(f"{why}: a register scoreboard times dependences, without the compiler's stall counts")
     return [*found, *queues(trace), *of_caches(arch, touched), *other_chips(arch), *trace.lacks]
+
+
+def untested(arch: Architecture) -> list[str]:
+    """The note about an architecture whose times were never compared with a chip; [] for all others."""
+    return [arch.untested] if arch.untested else []
 
 
 def other_chips(arch: Architecture) -> list[str]:

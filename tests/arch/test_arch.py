@@ -24,7 +24,7 @@ from gpuemu.base import resources, strict_yaml
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.loading import loaded_trace
 
-SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
+SHIPPED = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")
 TENSOR_MODES = (
     "m16n8k16.f32.f16",
     "m16n8k16.f16.f16",
@@ -55,6 +55,7 @@ MODES_OF = {
     **dict.fromkeys(("sm_80", "sm_86"), (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0])),
     "sm_89": (*TENSOR_MODES, *INTEGER4_MODES, *BIT_MODES, FLOAT64_MODES[0], *FLOAT8_MODES),
     "sm_90": (*TENSOR_MODES, *BIT_MODES, *FLOAT64_MODES, *WARPGROUP_MODES),
+    **dict.fromkeys(("sm_100", "sm_103"), (*TENSOR_MODES, *FLOAT64_MODES)),
     "sm_120": (*TENSOR_MODES, FLOAT64_MODES[0], *FLOAT8_MODES, *NARROW_MODES),
 }
 
@@ -98,7 +99,7 @@ def refused_override(**by_name) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_shipped_architectures_are_the_six_real_ones():
+def test_the_shipped_architectures_are_the_eight_real_ones():
     assert resources.names("configs") == list(SHIPPED)
     assert [load_arch(n).name for n in SHIPPED] == list(SHIPPED)
     assert [load_arch(n).chip for n in SHIPPED] == [next(iter(load_arch(n).chips)) for n in SHIPPED]
@@ -398,7 +399,7 @@ def test_what_l2_gives_all_sms_at_once_is_told_once_of_an_architecture():
     for name in SHIPPED:
         arch = load_arch(name)
         alone = arch.global_memory.bytes_per_cycle
-        assert alone == (128.0 if name == "sm_90" else 64.0)
+        assert alone == (128.0 if name in ("sm_90", "sm_100", "sm_103") else 64.0)
         for chip, of in arch.chips.items():
             assert of.l2_read_bytes_per_cycle == rates.get(chip, of.l2_read_bytes_per_cycle)
             assert of.sms * alone > of.l2_read_bytes_per_cycle

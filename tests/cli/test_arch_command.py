@@ -12,6 +12,7 @@ from gpuemu.arch import load_arch
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.arch import arch
+from gpuemu.cli.banks import banks
 from gpuemu.cli.terminal import terminals
 
 # `gpuemu.cli.arch` the module, which the group of the same name does not hide here.
@@ -58,8 +59,11 @@ def test_list_names_the_real_architectures():
         "                                         4070 Laptop, RTX 4060 Laptop, RTX 4050 Laptop, RTX 4000\n"
         "                                         Ada, RTX 4500 Ada, RTX 5000 Ada, RTX 6000 Ada\n"
         "sm_90   9.0         configs/sm_90.yaml   H200, H100, H100 PCIe, H100 NVL\n"
+        "sm_100  10.0        configs/sm_100.yaml  B200, GB200\n"
+        "sm_103  10.3        configs/sm_103.yaml  B300, GB300\n"
         "sm_120  12.0        configs/sm_120.yaml  RTX 5090, RTX 5080, RTX 5070 Ti, RTX 5070, RTX 5060 Ti,\n"
-        "                                         RTX 5060\n"
+        "                                         RTX 5060\n\n"
+        "sm_100 and sm_103: never compared with a chip; they rest on public tables and on sm_90.\n"
     )
 
 
@@ -260,3 +264,12 @@ def test_what_an_override_changes_is_told_with_what_follows_from_it():
     values = len(load_arch("sm_89").flat())
     assert run("diff", "sm_89", "sm_89").endswith(f"0 values differ, {values} are the same\n")
     assert "no such file" in refusal("diff", "sm_89", "none.yaml")[0]
+
+
+def test_commands_say_that_their_hardware_was_never_compared_with_a_chip():
+    told = {}
+    for name in ("sm_90", "sm_100"):
+        done = CliRunner().invoke(banks, ["LDS", "--lanes", "4*lane", "--arch", name], catch_exceptions=False)
+        assert done.exit_code == 0
+        told[name] = done.stderr
+    assert told == {"sm_90": "", "sm_100": f"note: {load_arch('sm_100').untested}\n"}

@@ -20,7 +20,7 @@ LISTS = {
     "shared_memory.load_merge_distances": st.lists(st.integers(1, 31), max_size=5, unique=True),
     "global_memory.l1.tag_bank_masks": st.lists(st.integers(1, (1 << 32) - 1), max_size=5, unique=True),
 }
-LABELS = ("compute_capability", "chip", "name", "description")
+LABELS = ("compute_capability", "chip", "name", "description", "untested")
 """What says nothing of the hardware."""
 
 

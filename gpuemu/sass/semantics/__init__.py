@@ -29,6 +29,7 @@ _FAMILIES = (
     "comparison",
     "uniform",
     "floating",
+    "packed_floats",
     "double",
     "multifunction",
     "half",
