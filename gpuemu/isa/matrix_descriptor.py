@@ -4,6 +4,9 @@ A descriptor has 64 bits. Bits 0-13 are the address of the first element; bits 1
 stride offset. All three are in units of 16 bytes. Bits 49-51 are a base offset, and bits 62-63 the swizzle (0 for none,
 1 for 128 bytes, 2 for 64, 3 for 32). A core matrix is 8 rows of 16 bytes.
 
+tcgen05 of sm_100 has the swizzle in bits 61-63: 0 for none, 2 for 128 bytes, 4 for 64, 6 for 32. (1 is a swizzle of 128
+bytes in chunks of 32.) Its address and its offsets are in the same places.
+
 A swizzle XORs higher bits of an address into lower ones. It XORs bits 7-9 into bits 4-6 for 128 bytes, bits 7-8 into
 bits 4-5 for 64 bytes, and bit 7 into bit 4 for 32 bytes. TMA and wgmma both use the bits of the address itself.
 """
@@ -42,6 +45,12 @@ def decode(bits: int) -> Descriptor:
     return Descriptor(address, leading, stride, SWIZZLES[bits >> 62 & 3], bits >> 49 & 7)
 
 
+def decode_tcgen05(bits: int) -> Descriptor | None:
+    """Decode a descriptor of 64 bits as sm_100 reads it; None if its swizzle is not understood."""
+    mode = bits >> 61 & 7
+    return decode(bits) if mode % 2 == 0 else None
+
+
 def swizzled(at: Indices, width: int) -> Indices:
     """Return the shared-memory addresses after a swizzle of `width` bytes, or unchanged if `width` is 0."""
     return at ^ (at >> 7 & width // UNIT - 1) << 4 if width else at
@@ -60,7 +69,8 @@ def places(
         if width:
             long = width // size
             return np.asarray(line % long * size + line // long * leading + k % 8 * width + k // 8 * stride)
-        return np.asarray(line % 8 * size + line // 8 * stride + k % 8 * UNIT + k // 8 * leading)
+        per = UNIT // size
+        return np.asarray(line % per * size + line // per * stride + k % 8 * UNIT + k // 8 * leading)
     if width:
         return np.asarray(line % 8 * width + line // 8 * stride + k * size)
     along = k * size

@@ -24,7 +24,7 @@ _PREDICATES = 7
 _REGISTER_FILES, _PREDICATE_FILES = ("R", "UR"), ("P", "UP")
 _FRAGMENTS = ("A", "B", "C")
 _DESCRIPTOR_WORDS = 4
-"""Words of the descriptor of a matrix in shared memory, gdesc[UR4]."""
+"""Words of the descriptors of A and B of a warpgroup's product, gdesc[UR4]; sm_100 has one descriptor for each."""
 
 
 def register_number(register: Register) -> int:
@@ -66,6 +66,8 @@ def _words(code: str, opcode: Opcode) -> int:
             return 4 if opcode.has("128") else 2 if opcode.has("64") else 1
         case "m":
             return opcode.matrices
+        case "x":
+            return opcode.tensor_registers
         case "d":
             return 2 if opcode.has("64", "S64", "U64", "M832") else 1
         case "w":
@@ -119,7 +121,7 @@ def _sources(opcode: Opcode, operands: tuple[str, ...], whole: bool = False) -> 
     widths = opcode.row.reads
     for position, operand in enumerate(operands[len(_destinations(opcode, operands)) :]):
         if operand.startswith("gdesc"):
-            yield operand, _DESCRIPTOR_WORDS
+            yield operand, _DESCRIPTOR_WORDS if opcode.row.operation == "warpgroup" else 2
             continue
         width = widths[min(position, len(widths) - 1)]
         single = "[" in operand or (width in _FRAGMENTS and not whole)

@@ -15,6 +15,7 @@ source, or of a destination after `r`, is a number of 32-bit words:
     c      two, but one with .32               d      two with .64, .S64, .U64, .M832
     t  f   the type that it converts to; the type that it converts from
     A B C  a fragment of a product             s      two with .SF.SP: metadata and scales
+    x      the shape of LDTM or STTM, times N of xN
 
 An address (in brackets) has one register, or two with .64.
 
@@ -120,6 +121,14 @@ UTMACMDFLUSH                           | asynchronous copy_engine | p r | - | bu
 UBLKCP UBLKRED UBLKPF                  | asynchronous copy_engine | p r | - | bulk events own
 UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
 SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
+UTCBAR                                 | asynchronous mbarriers | <- 1 | - | events own
+UTCHMMA UTCQMMA UTCOMMA                | variable uniform_special_register | <- 1 | float | guessed
+UTCIMMA                                | variable uniform_special_register | <- 1 | whole | guessed
+UTCCP UTCSHIFT                         | variable uniform_special_register | <- 1 | - | guessed
+UTCATOMSWS                             | variable uniform_special_register | p r | - | guessed
+UVIRTCOUNT                             | fixed nop      | <- 1 | -
+LDTM                                   | variable uniform_special_register | p rx | - | guessed
+STTM                                   | variable uniform_special_register | <- 1 x | - | guessed
 STAS                                   | asynchronous cluster | <- n  | - | events own
 ARRIVES                                | asynchronous mbarriers | | - | events own
 MEMBAR FENCE ERRBAR CGAERRBAR          | variable fences |       | - | own
@@ -229,6 +238,12 @@ class Opcode:
     def has(self, *modifiers: str) -> bool:
         """Whether the opcode has any of these modifiers."""
         return any(m in self.modifiers for m in modifiers)
+
+    @property
+    def tensor_registers(self) -> int:
+        """Registers that an LDTM or STTM moves for each thread: those of its shape, times N of xN."""
+        times = next((int(m[1:]) for m in self.modifiers if m[:1] == "x" and m[1:].isdecimal()), 1)
+        return times * (2 if self.has("16dp128bit") else 4 if self.has("16dp256bit") else 1)
 
     @property
     def matrices(self) -> int:

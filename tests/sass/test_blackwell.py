@@ -57,6 +57,7 @@ def test_comparisons_take_pairs_with_and_without_sign() -> None:
         ("VIMNMX.U8x4 R8, R2, R4, PT", np.uint8, np.minimum),
         ("VIMNMX.S8x4 R8, R2, R4, !PT", np.int8, np.maximum),
         ("VIMNMX.S32 R8, R2, R4, !PT", np.int32, np.maximum),
+        ("VIMNMX.U32 R8, PT, PT, R2, R4, PT", np.uint32, np.minimum),
         ("VIADD.U8x4 R8, R2, -R4", np.uint8, np.subtract),
     ],
 )

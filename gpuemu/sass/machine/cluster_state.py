@@ -39,6 +39,8 @@ class Cluster:
     lanes: NDArray[np.bool_]
     shared: dict[int, tuple[Part, Part]] = field(default_factory=dict)
     """Shared memory of each rank that does not execute, and the shadow of its written bytes."""
+    tensor: dict[int, Any] = field(default_factory=dict)
+    """Tensor memory of each rank that has used any."""
     begun: set[int] = field(default_factory=set)
     changes: int = 0
     incoming: dict[int, list[Incoming]] = field(default_factory=dict)

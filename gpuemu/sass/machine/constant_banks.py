@@ -99,9 +99,12 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
 
     That range is empty, unless the code asks where cooperative groups may keep the barriers of groups of several warps.
     They are in memory that the system reserves. That memory precedes the CTA's own with clusters, and otherwise follows
-    it.
+    it. Code that allocates tensor memory keeps words of its own in the memory before the CTA's.
     """
     words = _words(function)
+    if any(i.mnemonic == "UTCATOMSWS" for i in function.code):
+        kept = function.shared_base
+        return launch.shared_bytes + kept, 0, slice(kept)
     if not _asks_for(function, words.reserved_offsets + 4):
         return launch.shared_bytes, function.shared_base, slice(0)
     if words.cluster is not None:

@@ -138,6 +138,8 @@ class Memory:
         self.cluster: Cluster | None = None
         """The cluster of the CTA, if clusters have several CTAs."""
         self.rank = 0
+        self.tensor: dict[int, Any] = {}
+        """The CTA's tensor memory under its rank, 0, once it has used any; those of a cluster are in its state."""
         self._spread = spread
         self.system_wrote = system_wrote
         self.all_written = zero_shared or shared_bytes == 0
@@ -152,6 +154,7 @@ class Memory:
         self.written[1][:] = 0
         self.written[1][self.system_wrote] = WRITTEN
         self.local[1][:] = 0
+        self.tensor = {}
         self.forget_written()
 
     def forget_written(self) -> None:
@@ -166,11 +169,12 @@ class Memory:
         shared, written = self.shared[1].copy(), self.written[1].copy()
         if self.cluster is not None:
             self.cluster.shared[self.rank] = views(shared), views(written)
-        return shared, written, local, self.all_written, self.places_written.copy(), self.cluster, self.rank
+        places = self.places_written.copy()
+        return shared, written, local, self.all_written, places, self.cluster, self.rank, self.tensor
 
     def bring_back(self, kept: tuple[Any, ...]) -> None:
         """Restore the shared and local memory of a CTA from `put_away`."""
-        shared, written, local, self.all_written, places, self.cluster, self.rank = kept
+        shared, written, local, self.all_written, places, self.cluster, self.rank, self.tensor = kept
         if self.cluster is not None:
             del self.cluster.shared[self.rank]
         self.shared[1][:] = shared

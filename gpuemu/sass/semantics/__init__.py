@@ -51,6 +51,9 @@ _FAMILIES = (
     "warpgroup",
     "bulk",
     "bulk_tiles",
+    "tensor_memory",
+    "async_products",
+    "tensor_copies",
     "register_pool",
 )
 

@@ -130,17 +130,18 @@ def imnmx(site: Site) -> Step:
         return _of_pairs(site)
     extremes = _Extremes(site, "U32", *(("S32", "RELU", *_PACKED, "S8x4", "U8x4") if vector else ()))
     first = 3 if site.is_predicate(1) and site.is_predicate(2) else 1
-    if first == 3 and (extremes.kind not in (np.int16, np.uint16) or extremes.floor):
+    of_halves = extremes.kind in (np.int16, np.uint16) and not extremes.floor
+    if first == 3 and not of_halves and any(site.operands[k].core not in ("PT", "UPT") for k in (1, 2)):
         raise site.unsupported("predicates as destinations of this form")
     operand_count(site, first + 3)
     if not extremes.packed and not extremes.floor:
         function = integers.extreme if extremes.kind is np.uint32 else integers.extreme_signed
-        return LaneStep(site, function, [word(site, 1), word(site, 2), truth(site, 3)], [0])
-    if not extremes.packed and first == 1:
-        reads: list[Read] = [word(site, 1), zero(), word(site, 2), truth(site, 3), *extremes.how]
+        return LaneStep(site, function, [word(site, first), word(site, first + 1), truth(site, first + 2)], [0])
+    if not extremes.packed:
+        reads: list[Read] = [word(site, first), zero(), word(site, first + 1), truth(site, first + 2), *extremes.how]
         return LaneStep(site, integers.extreme_of_sum, reads, [0])
     store, get_a, get_b = site.destination(0), integer(site, first), integer(site, first + 1)
-    came_from_a: list[Setter] = [site.set_predicate(k) for k in range(1, first)]
+    came_from_a: list[Setter] = [site.set_predicate(k) for k in range(1, first if of_halves else 1)]
 
     def step(mask: Mask) -> None:
         a = extremes.typed(get_a())

@@ -19,7 +19,7 @@ _KNOWN = {
     "MEMBAR": ("SC", "ALL", "CTA", "SM", "GPU", "SYS", "VC"),
     "ERRBAR": (),
     "CGAERRBAR": (),
-    "FENCE": ("VIEW", "ASYNC", "S", "G"),
+    "FENCE": ("VIEW", "ASYNC", "S", "G", "T"),
     "CCTL": ("E", "U", "C", "D", "I", "PF1", "PF1.5", "PF2", "WB", "IV", "IVALL", "RS", "RSLB", "DML2", "RML2", "PML2"),
     "CCTLL": ("PF1", "WB", "IV", "IVALL"),
     "LDGDEPBAR": (),

@@ -1,0 +1,59 @@
+"""Tensor memory of sm_100: 128 lanes of 512 columns of 32 bits for each CTA, which code allocates by columns.
+
+An address has the lane in its upper 16 bits and the column in its lower 16. The allocator is a word with a bit for each
+32 columns. `tcgen05.alloc` finds free bits in a row and sets them; `tcgen05.dealloc` clears them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.operands import Site
+
+LANES, COLUMNS, UNIT_COLUMNS = 128, 512, 32
+UNITS = COLUMNS // UNIT_COLUMNS
+_COLUMN_BITS = 16
+
+
+class TensorMemory:
+    """The tensor memory of a CTA: its `cells` [lane, column], and a bit of `taken` for each 32 columns in use."""
+
+    def __init__(self) -> None:
+        self.cells: NDArray[np.uint32] = np.zeros((LANES, COLUMNS), np.uint32)
+        self.taken = 0
+
+    def find_and_set(self, units: int, aligned: bool) -> int | None:
+        """Take the first free units in a row; return the first one's number, or None if there are not so many."""
+        mask = (1 << units) - 1
+        for first in range(0, UNITS - units + 1, units if aligned and units else 1):
+            if not self.taken >> first & mask:
+                self.taken |= mask << first
+                return first
+        return None
+
+    def places(self, site: Site, lane: int, address: int, columns: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
+        """Return the first lane of an address, and its column plus `columns`.
+
+        `lane` of the CTA executes the instruction. Raises ExecutionError for columns that nobody has allocated.
+        """
+        first = address & ((1 << _COLUMN_BITS) - 1)
+        found: NDArray[np.int64] = first + columns
+        low, high = int(found.min()), int(found.max())
+        units = range(low // UNIT_COLUMNS, high // UNIT_COLUMNS + 1)
+        if high >= COLUMNS or not all(self.taken >> unit & 1 for unit in units):
+            error = ExecutionError(
+                site.instruction, lane, f"columns {low} to {high} of tensor memory, which are not allocated",
+                "Allocate them first (tcgen05.alloc), and use them before tcgen05.dealloc",
+            )  # fmt: skip
+            error.title = "Invalid tensor memory access"
+            raise error
+        return address >> _COLUMN_BITS, found
+
+
+def tensor_memory_of(site: Site, rank: int | None = None) -> TensorMemory:
+    """Return the tensor memory of the executing CTA, or of the CTA with this rank in its cluster."""
+    memory = site.environment.memory
+    kept: dict[int, TensorMemory] = memory.tensor if memory.cluster is None else memory.cluster.tensor
+    return kept.setdefault(memory.rank if rank is None else rank, TensorMemory())
