@@ -26,6 +26,7 @@ PACKAGES = {
     "tilelang": ("tilelang", "cupy"),
     "torch_compile": ("torch", "triton"),
     "triton": ("torch", "triton"),
+    "warp": ("warp",),
 }
 IN_THIS_PROCESS = {"helion", "pallas", "torch_compile", "triton"}
 """These run with `gpuemu triton`, the others with `gpuemu exec`."""
@@ -71,29 +72,45 @@ def test_a_step_of_a_compiled_gpt2_has_the_values_of_the_plain_one(tmp_path: Pat
 
 
 WARP = """
+import numpy as np
 import warp as wp
 
 
 @wp.kernel
-def one(x: wp.array(dtype=float)):
-    x[wp.tid()] = 1.0
+def add(x: wp.array(dtype=float), a: float):
+    x[wp.tid()] += a
 
 
-x = wp.zeros(32, dtype=float, device="cuda")
-wp.launch(one, dim=32, inputs=[x], device="cuda")
-print(x.numpy())
+wp.init()
+right = np.arange(4 * 5 * 6 * 7, dtype=np.float32).reshape(4, 5, 6, 7)
+x = wp.array(right, device="cuda")
+odd = x[1::2, :, ::3, 2:]
+odd.fill_(-1.0)
+right[1::2, :, ::3, 2:] = -1
+errors = [x.numpy() - right, wp.clone(odd).numpy() + 1, x.transpose().contiguous().numpy() - right.T]
+errors += [wp.full(9, wp.vec3(1.0, 2.0, 3.0), dtype=wp.vec3, device="cuda").numpy() - [1, 2, 3]]
+y = wp.zeros(100, dtype=float, device="cuda")
+wp.load_module(device="cuda")
+with wp.ScopedCapture(device="cuda") as capture:
+    wp.launch(add, dim=100, inputs=[y, 1.0], device="cuda")
+    wp.launch(add, dim=100, inputs=[y, 0.5], device="cuda")
+errors += [y.numpy()]
+for _ in range(2):
+    wp.capture_launch(capture.graph)
+errors += [y.numpy() - 3]
+print("largest error:", max(np.abs(one).max() for one in errors), flush=True)
+print(wp.utils.array_sum(y))
 """
 
 
-def test_warp_is_refused_by_name(tmp_path: Path) -> None:
-    if missing("warp"):
-        pytest.skip("warp is not installed, and the program imports it")
+def test_warp_fills_copies_and_captures_and_is_refused_for_cub(tmp_path: Path) -> None:
+    check_packages("warp")
     (tmp_path / "app.py").write_text(WARP, encoding="utf-8")
     command = [sys.executable, "-m", "gpuemu", "exec", "--", sys.executable, "app.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "error: warp.so has a CUDA runtime of its own without symbols" in done.stderr
-    assert "[1." not in done.stdout
+    assert "error: wp.utils.array_sum calls CUB in warp.so, which gpuemu does not provide." in done.stderr
+    assert done.stdout.endswith("largest error: 0.0\n")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.with_suffix("").as_posix())

@@ -42,6 +42,73 @@ def test_jumps_that_a_stripped_library_exports_name_its_runtime(execute: Callabl
     assert run.names() == ["allocate", "free"]
 
 
+WARP = r"""
+#define API extern "C" __attribute__((visibility("default")))
+typedef int (*Attribute)(int *, int, int);
+API const char *wp_version() { return VERSION; }
+API void *wp_cuda_context_get_stream(void *) { return nullptr; }
+API int wp_alloc_tracker_is_enabled() { return 0; }
+API void *wp_apic_get_cuda_recording_state() { return nullptr; }
+API void *wp_alloc_device_default(void *, size_t bytes, const char *) {
+  void *made = nullptr;
+  cudaMalloc(&made, bytes);
+  return made;
+}
+API void wp_memtile_device(void *, void *to, const void *, size_t, size_t) { cudaMemset(to, 1, 1000); }
+API bool wp_array_copy_device(void *, void *to, void *source, int, int, int) { return cudaMemcpy(to, source, 8, cudaMemcpyDefault); }
+API void wp_array_sum_float_device(void *to) { cudaMemset(to, 3, 1000); }
+API int pools(Attribute get) {
+  int found = -1;
+  get(&found, 115, 0);
+  return found;
+}
+"""
+USER_OF_WARP = r"""
+#include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
+struct Array { void *data, *gradient; int shape[4], strides[4]; unsigned short dimensions, flags; };
+template <class F> F *find(void *library, const char *name) { return (F *)dlsym(library, name); }
+int main(int count, char **words) {
+  void *library = dlopen(words[1], RTLD_NOW), *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  find<int(unsigned)>(driver, "cuInit")(0);
+  printf("pools %d\n", find<int(void *)>(library, "pools")(dlsym(driver, "cuDeviceGetAttribute")));
+  auto memory = (int *)find<void *(void *, size_t, const char *)>(library, "wp_alloc_device_default")(nullptr, 4096, "");
+  int host[12], value[3] = {5, 6, 7};
+  find<void(void *, void *, const void *, size_t, size_t)>(library, "wp_memtile_device")(nullptr, memory, value, 12, 4);
+  Array even = {memory, nullptr, {2, 3}, {24, 8}, 2, 0}, odd = {memory + 1, nullptr, {2, 3}, {24, 8}, 2, 0};
+  printf("%d\n", find<bool(void *, void *, void *, int, int, int)>(library, "wp_array_copy_device")(nullptr, &even, &odd, 0, 0, 4));
+  cudaMemcpy(host, memory, sizeof host, cudaMemcpyDeviceToHost);
+  for (int one : host) printf("%d ", one);
+  fflush(stdout);
+  find<void(void *)>(library, "wp_array_sum_float_device")(memory);
+}
+"""
+
+
+def run_warp(execute: Callable[..., Any], folder: Path, version: str) -> Any:
+    options = ("-shared", "-O2", "-Xcompiler", "-fPIC,-O2", f'-DVERSION="{version}"')
+    build(folder, WARP, *options, name="warp.so")
+    subprocess.run(["strip", "-s", str(folder / "warp.so")], check=True)
+    return execute(USER_OF_WARP, "-ldl", arguments=(str(folder / "warp.so"),))
+
+
+def test_warps_own_functions_lead_to_this_runtime(execute: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_warp(execute, tmp_path, "1.19.3")
+    assert run.out == "pools 0\n1\n6 6 5 5 7 7 6 6 5 5 7 7 ", run.err + str(run.refusals)
+    assert run.names() == ["allocate", *["fill"] * 3, "copy", "copy"]
+    assert run.refusals == [
+        "wp.utils.array_sum calls CUB in warp.so, which gpuemu does not provide. "
+        "Sum in a kernel, with wp.tile_sum or wp.atomic_add."
+    ]
+
+
+def test_another_version_of_warp_is_refused_by_name(execute: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_warp(execute, tmp_path, "1.12.0")
+    assert run.code == 125
+    assert run.refusals == ["warp.so is of Warp 1.12.0. gpuemu knows the functions of Warp 1.19. Install it."]
+
+
 FILLED = r"""
 __global__ void fills(int *to, int given, int filled) { to[0] = given + filled; }
 int main() {

@@ -4,8 +4,9 @@
 // The functions are found by their names in the symbol table of the file. They are changed in this process's memory
 // only, and only there: nothing is written to disk. A library without that table may export a jump to a function of
 // its runtime under the same name, as _cudaMalloc jumps to cudaMalloc. Then that function is known, too. An exported
-// _cuDeviceGet asks the runtime for the driver's function, and is replaced itself. Any other
-// runtime without names is found out when it asks our driver for NVIDIA's tables, and refused there.
+// _cuDeviceGet asks the runtime for the driver's function, and is replaced itself. So are functions of Warp's library,
+// see warp.cpp. Any other runtime without names is found out when it asks our driver for NVIDIA's tables, and refused
+// there.
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -81,6 +82,7 @@ int by_name(const void *one, const void *other) {
 }
 
 bool is_of_the_driver(const char *name) { return !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z'; }
+bool is_of_warp(const char *name) { return !strncmp(name, "wp_", 3); }
 bool is_of_the_runtime(const char *name) { return !strncmp(name, "cuda", 4) || !strncmp(name, "__cuda", 6); }
 
 void learn(const link_map *library) {
@@ -90,7 +92,7 @@ void learn(const link_map *library) {
   each_symbol(*file, SHT_DYNSYM, STT_FUNC, [&](const char *, uintptr_t, size_t) { ++most; });
   ours = static_cast<Ours *>(calloc(most + 1, sizeof(Ours)));
   each_symbol(*file, SHT_DYNSYM, STT_FUNC, [&](const char *name, uintptr_t value, size_t) {
-    if (is_of_the_runtime(name) || is_of_the_driver(name)) ours[our_count++] = {name, library->l_addr + value};
+    if (is_of_the_runtime(name) || is_of_the_driver(name) || is_of_warp(name)) ours[our_count++] = {name, library->l_addr + value};
   });
   each_symbol(*file, SHT_DYNSYM, STT_OBJECT, [&](const char *name, uintptr_t value, size_t) {
     if (!strcmp(name, "gpuemu_is_audited")) *reinterpret_cast<int *>(library->l_addr + value) = 1;
@@ -163,8 +165,10 @@ void redirect(const link_map *object) {
     auto found = static_cast<const Ours *>(bsearch(&wanted, ours, our_count, sizeof(Ours), by_name));
     if (found) jump(address, found->address, bytes);
   };
+  bool is_warp = !strcmp(base, "warp.so");
   if (!has_runtime)
     return each_symbol(file, SHT_DYNSYM, STT_FUNC, [&](const char *name, uintptr_t value, size_t bytes) {
+      if (is_warp && is_of_warp(name)) return replace(name, object->l_addr + value, bytes);
       if (*name == '_' && is_of_the_driver(name + 1)) return replace(name + 1, object->l_addr + value, bytes);
       const char *function = function_of(name);
       uintptr_t target = function ? jumped_to(object->l_addr + value, bytes) : 0;

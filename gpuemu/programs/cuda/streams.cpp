@@ -77,6 +77,16 @@ void free_in_order(void *pointer, void *handle) {
   if (!belongs_to_graph(pointer)) release(pointer, false);
 }
 
+void capture_of(Stream *stream, int *status, unsigned long long *id, Graph **graph, Node *const **last, size_t *count) {
+  need(status);
+  *status = !stream->capture ? 0 : stream->is_invalidated ? 2 : 1;
+  if (*status != 1) return;
+  if (id) *id = reinterpret_cast<uintptr_t>(stream->capture);
+  if (graph) *graph = stream->capture;
+  if (last) *last = stream->last.data();
+  if (count) *count = stream->last.size();
+}
+
 }  // namespace
 
 // -- streams -------------------------------------------------------------------------------------------------
@@ -119,14 +129,11 @@ BOTH_IN_STREAM(cudaStreamIsCapturing, cuStreamIsCapturing, (void *stream, int *s
 BOTH_IN_STREAM(cudaStreamGetCaptureInfo, cuStreamGetCaptureInfo_v3,
                   (void *stream, int *status, unsigned long long *id, Graph **graph, Node *const **last,
                    const void **edges, size_t *count),
-                  need(status); Stream *one = stream_of(stream);
-                  *status = !one->capture ? 0 : one->is_invalidated ? 2 : 1;
-                  if (*status != 1) return;
-                  if (id) *id = reinterpret_cast<uintptr_t>(one->capture);
-                  if (graph) *graph = one->capture;
-                  if (last) *last = one->last.data();
-                  if (edges) *edges = nullptr;
-                  if (count) *count = one->last.size())
+                  capture_of(stream_of(stream), status, id, graph, last, count);
+                  if (edges) *edges = nullptr)
+DRIVER_IN_STREAM(cuStreamGetCaptureInfo_v2,
+                 (void *stream, int *status, unsigned long long *id, Graph **graph, Node *const **last, size_t *count),
+                 capture_of(stream_of(stream), status, id, graph, last, count))
 BOTH_IN_STREAM(cudaStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_v2,
                   (void *stream, Node *const *nodes, const void *, size_t count, unsigned flags),
                   Stream *one = stream_of(stream); need(one->capture, 401);

@@ -30,6 +30,9 @@ void connect();
 // A program that asks for what we do not have ends here, and says so.
 [[noreturn]] void refuse(const std::string &name, const std::string &why);
 
+// The name of the file that an address of code is in.
+std::string file_of(const void *address);
+
 class Ask {
  public:
   explicit Ask(Request request) : request_(request) {}
