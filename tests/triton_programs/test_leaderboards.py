@@ -104,7 +104,8 @@ def custom_kernel(data: input_t) -> output_t:
     return run(a, b, out)
 """
 PUBLISHED = {
-    # gpu-mode/reference-kernels issue 162 and pull requests 142 and 159 to 161, pygpubench pull request 7
+    # gpu-mode/reference-kernels issue 162 and pull requests 142 and 159 to 161, pygpubench pull request 7. The issue's
+    # families of fabricated times are in WITHOUT_EFFECT: here no solution measures its own time.
     "an answer of an earlier call": (
         "kept = {}\ndef custom_kernel(data):\n    a, b, out = data\n"
         "    if 'out' in kept:\n        return kept['out'][:a.numel()]\n    kept['out'] = torch.empty(2000)\n"
@@ -115,7 +116,7 @@ PUBLISHED = {
         "kept = {}\ndef custom_kernel(data):\n    a, b, out = data\n"
         "    if 'out' in kept:\n        fill[(1,)](torch.empty(128), 1, 0.0, BLOCK=128)\n        return out\n"
         "    kept['out'] = 1\n    return run(a, b, out)",
-        "wrong", "elements",
+        "wrong", "the output has elements that are no finite numbers, and the reference's has none",
     ),
     "an output that computes when it is checked": (
         "class Later(torch.Tensor):\n    def __sub__(self, other): return torch.zeros_like(other)\n"
@@ -126,14 +127,14 @@ PUBLISHED = {
     "an output with methods of its own": (
         "def custom_kernel(data):\n    a, b, out = data\n    fill[(1,)](out, 1, 0.0, BLOCK=128)\n"
         "    out.abs = lambda: out\n    return out",
-        "wrong", "elements",
+        "wrong", "the output has elements that are no finite numbers, and the reference's has none",
     ),
     "a check that accepts everything": (
         "import utils\nutils.compare = lambda found, right: (True, '')\n"
         "for module in list(sys.modules.values()):\n    if hasattr(module, 'check_implementation'):\n"
         "        module.check_implementation = lambda *_: (True, '')\n"
         "def custom_kernel(data):\n    fill[(1,)](data[2], 1, 0.0, BLOCK=128)\n    return data[2]",
-        "wrong", "elements",
+        "wrong", "the output has elements that are no finite numbers, and the reference's has none",
     ),
     "the reference itself": (
         "from reference import ref_kernel\ndef custom_kernel(data):\n    return ref_kernel(data)",
@@ -143,7 +144,7 @@ PUBLISHED = {
         "def custom_kernel(data):\n    a, b, out = data\n    fill[(1,)](out, 1, 0.0, BLOCK=128)\n"
         "    for one in gc.get_objects():\n        if type(one) is torch.Tensor and one.shape == a.shape and one is not a:\n"
         "            if one is not b and one is not out:\n                return one\n    return out",
-        "wrong", "elements",
+        "wrong", "the output has elements that are no finite numbers, and the reference's has none",
     ),
     "inputs of the published seeds": (
         "answers = {}\nfor size, seed in ((100, 4242), (512, 31), (1500, 32)):\n"
@@ -153,7 +154,7 @@ PUBLISHED = {
         "    i = tl.arange(0, BLOCK)\n    tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)\n"
         "def custom_kernel(data):\n    n = data[0].numel()\n"
         "    copy[(1,)](answers[n], data[2], n, BLOCK=2048)\n    return data[2]",
-        "wrong", "elements",
+        "wrong", "100 elements are wrong",
     ),
     "no numbers, which no comparison refuses": (
         "def custom_kernel(data):\n    a, b, out = data\n"
@@ -163,19 +164,19 @@ PUBLISHED = {
     "sizes of the tests only": (
         "def custom_kernel(data):\n    a, b, out = data\n    return run(a[:512], b[:512], out[:512]).new_empty(0) if 0 else "
         "(run(a[:512], b[:512], out[:512]), out)[1]",
-        "wrong", "elements",
+        "wrong", "the output has elements that are no finite numbers, and the reference's has none",
     ),
     # KernelBench's adversarial tests (pull request 82), its static checker and its issues
     "memory that the reference may have left": (
         "def custom_kernel(data):\n    a, b, out = data\n    fill[(1,)](torch.empty(128), 1, 0.0, BLOCK=128)\n"
         "    return torch.empty_like(a)",
-        "wrong", "elements",
+        "wrong", "100 elements are wrong",
     ),
     "no launch at all": ("def custom_kernel(data):\n    return torch.empty_like(data[0])", "refused", "0 launches"),
     "inputs of zeros, and an output of zeros": (
         "def custom_kernel(data):\n    a, b, out = data\n    n = triton.cdiv(a.numel(), 128)\n"
         "    for one in data:\n        fill[(n,)](one, a.numel(), 0.0, BLOCK=128)\n    return out",
-        "wrong", "elements",
+        "wrong", "100 elements are wrong",
     ),
     "an input as scratch memory": (
         "def custom_kernel(data):\n    a, b, out = data\n    run(a, b, out)\n    fill[(1,)](b, 1, 7.0, BLOCK=128)\n    return out",
@@ -192,7 +193,7 @@ PUBLISHED = {
     "torch's operators in another thread": (
         "def custom_kernel(data):\n    a, b, out = data\n    fill[(1,)](torch.empty(128), 1, 0.0, BLOCK=128)\n"
         "    worker = threading.Thread(target=lambda: out.copy_(a * b + a))\n    worker.start()\n    worker.join()\n    return out",
-        "refused", "",
+        "refused", "found launch(...) reading or writing a buffer on the host",
     ),
     "less precision": (
         "@triton.jit\ndef narrow(a, b, out, n, BLOCK: tl.constexpr):\n"
@@ -200,7 +201,7 @@ PUBLISHED = {
         "    tl.store(out + i, x * tl.load(b + i, mask=i < n).to(tl.float16) + x, mask=i < n)\n"
         "def custom_kernel(data):\n    a, b, out = data\n"
         "    narrow[(triton.cdiv(a.numel(), 128),)](a, b, out, a.numel(), BLOCK=128)\n    return out",
-        "wrong", "elements",
+        "wrong", "28 elements are wrong",
     ),
 }  # fmt: skip
 """Ways to cheat that leaderboards have published, each with its verdict and a part of the reason."""
