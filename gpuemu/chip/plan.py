@@ -28,15 +28,17 @@ class SampledGrid:
     """Times the CTAs of one of the busiest SMs, and samples the others.
 
     `seed`: choose that SM and the sampled CTAs at random, so that a kernel cannot know which CTAs are timed.
-    `is_brief`: record fewer CTAs if they are long, also in a launch that executes all CTAs. Recording is slow.
+    `is_brief`: record fewer CTAs if they are long, also in a launch that executes all CTAs. Recording is slow. `most`:
+    the warp instructions of timed CTAs that gpuemu records; it records none of a launch with more.
     """
 
     seed: int | None = None
     is_brief: bool = False
+    most: int | None = None
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
         """The plan for a chip with `sms` SMs, each with places for `resident` CTAs."""
-        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief)
+        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief, self.most)
 
 
 @dataclass
@@ -48,6 +50,7 @@ class SampledLaunch:
     resident: int
     seed: int | None = None
     is_brief: bool = False
+    most: int | None = None
     timed: Sequence[int] = field(init=False)
     _followers: list[int] = field(init=False, default_factory=list)
     _queues: Handouts | None = field(init=False, default=None)
@@ -74,6 +77,10 @@ class SampledLaunch:
     def enough_beside(self, each: int) -> Sequence[int] | None:
         """CTAs to record besides the timed ones, if a CTA executes `each` warp instructions. None means no change."""
         return self._beside(each, None) if self._is_part and self.is_brief else None
+
+    def gives_up(self, each: int) -> bool:
+        """Whether the timed CTAs are too long to record, if a CTA executes `each` warp instructions."""
+        return self.most is not None and each * len(self.timed) > self.most
 
     def _beside(self, each: int | None, left: NDArray[np.bool_] | None) -> list[int]:
         """The followers of the timed CTAs, and some CTAs across the grid. `each`: warp instructions of a CTA."""

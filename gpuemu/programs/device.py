@@ -56,10 +56,12 @@ class EmulatedDevice:
     def copy(self, copy: Copy) -> None:
         sources = self._memory.within(copy.source, copy.source_span)
         targets = self._memory.within(copy.to, copy.to_span)
-        self._launches.settle(sources, read=True)
+        self._launches.settle(sources, read=copy.direction is not Direction.DEVICE_TO_DEVICE)
         self._launches.settle(targets)
+        lacks = next((one.lacks for one in sources if one.lacks), "")
         for one in targets:
             one.changed()
+            one.lacks = lacks if one.is_within(copy.to, _whole(copy.to_span, copy.size)) else one.lacks or lacks
         nanoseconds = self._clock.copy_nanoseconds(copy.size, copy.direction)
         if copy.direction is not Direction.HOST_TO_HOST:
             engine = copy.direction.name
@@ -72,6 +74,7 @@ class EmulatedDevice:
         self._launches.settle(targets)
         for one in targets:
             one.changed()
+            one.lacks = "" if one.is_within(to, _whole(to_span, size)) else one.lacks
         self._moves(FILL_NAME, size, stream, "kernels", self._clock.fill_nanoseconds(size))
 
     def _moves(self, kind: str, size: int, stream: int, engine: str, nanoseconds: float) -> None:
@@ -184,6 +187,11 @@ class EmulatedDevice:
 
     def close(self) -> None:
         """Nobody reads the results of launches that still wait."""
+
+
+def _whole(span: int, size: int) -> int:
+    """The bytes that a copy or a fill covers without gaps from its start on."""
+    return span if span == size else 0
 
 
 class Maker:

@@ -25,7 +25,9 @@ from gpuemu.views.result import Result
 BUDGET = 10_000_000_000
 """The warp instructions of a CTA after which gpuemu considers the kernel endless."""
 
-_PLAN = SampledGrid(is_brief=True)
+_MOST_RECORDED = 20_000_000
+"""Warp instructions of the CTAs to time: a record of more needs gigabytes, and minutes to simulate."""
+_PLAN = SampledGrid(is_brief=True, most=_MOST_RECORDED)
 
 Sizes = tuple[int, int, int]
 
@@ -84,14 +86,18 @@ class Timing:
 
 @dataclass
 class Heard:
-    """Receives the text of printf and the progress of an execution."""
+    """Receives the text of printf, the progress of an execution, and the addresses of the arrays that it reads."""
 
     progress: Callable[[int, int], None] | None = None
     printed: list[str] = field(default_factory=list)
     instructions: Callable[[], int] = lambda: 0
+    read: frozenset[int] = frozenset()
 
     def watch(self, count: Callable[[], int]) -> None:
         self.instructions = count
+
+    def reads(self, starts: frozenset[int]) -> None:
+        self.read = starts
 
 
 def execute(
@@ -99,12 +105,14 @@ def execute(
 ) -> Trace:
     """Execute a launch in the program's memory. Raises GpuemuError.
 
-    `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs.
+    `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs. The trace has
+    no warps if these CTAs are too long to record.
     """
     config = job.config(arch, arrays, timed_only)
     if not record:
         config = replace(config, ctas=())
-    return execute_launch(config, Listeners(heard.printed.append, heard.progress, heard.watch), _PLAN)
+    listeners = Listeners(heard.printed.append, heard.progress, heard.watch, reads=heard.reads)
+    return execute_launch(config, listeners, _PLAN)
 
 
 def without_profiler(arch: Architecture) -> Architecture:

@@ -91,7 +91,7 @@ FILL_NAME = "memset"
 class Journal:
     """The work of all processes of a program.
 
-    `lacks_values`: the program has read memory that late launches did not write.
+    `lacks_values`: the program has read memory with missing results of late launches.
     """
 
     launches: list[LaunchRecord] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Journal:
     def data(self, exit_code: int, chip: str, arch: str) -> dict[str, Any]:
         """The journal as JSON."""
         return {
-            "exit_code": exit_code, "chip": chip, "arch": arch,
+            "exit_code": exit_code, "chip": chip, "arch": arch, "wrong_values": self.lacks_values,
             "launches": [one.data() for one in self.launches], "copies": [one.data() for one in self.copies],
             "notes": list(self.notes),
         }  # fmt: skip

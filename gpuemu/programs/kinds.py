@@ -80,7 +80,7 @@ class Kind:
     executed: int = 0
     seconds: float | None = None
     is_too_long: bool = False
-    """Whether the time limit passed before gpuemu could time one."""
+    """Whether the time limit passed before gpuemu could time one, or one is too long to simulate."""
 
     @property
     def varies(self) -> bool:

@@ -73,8 +73,6 @@ class Launches:
         self._pace = _LIKELY_PACE
         self._repeats = Repeats()
         self._waiting: list[Pending] = []
-        self._stale: set[int] = set()
-        """The ids of allocations that late launches should have written."""
         self.printed: list[str] = []
 
     def kind(self, job: Job) -> Kind:
@@ -99,8 +97,6 @@ class Launches:
 
     def settle(self, touched: Sequence[Allocation] | None, read: bool = False) -> None:
         """Execute waiting launches, up to the last one that reaches some of this memory. None means all of them."""
-        if read and touched is not None and any(id(one) in self._stale for one in touched):
-            self._journal.lacks_values = True
         last = 0
         for number, one in enumerate(self._waiting):
             if touched is None or any(mine is other for mine in one.reached for other in touched):
@@ -108,13 +104,15 @@ class Launches:
         todo, self._waiting = self._waiting[:last], self._waiting[last:]
         for one in todo:
             self._run(one)
-            self._journal.lacks_values |= read and one.record.is_late
+        lacks = next((one.lacks for one in touched or () if one.lacks), "") if read else ""
+        if lacks and not self._journal.lacks_values:
+            self._journal.lacks_values = True
+            why = f"the program reads results of {lacks}, which gpuemu sampled because time was short (--seconds)"
+            print(f"gpuemu: {why}. Values from here on may be wrong.", file=sys.stderr, flush=True)
 
     def reads_of_the_host(self) -> None:
         """Execute waiting launches that reach memory shared with the host, which may read it now."""
-        shared = [one for launch in self._waiting for one in launch.reached if one.is_shared]
-        if shared:
-            self.settle(shared, read=True)
+        self.settle([one for one in self._memory.everything if one.is_shared], read=True)
 
     def frees(self, gone: Allocation) -> None:
         """The host frees memory. Waiting launches get a copy of its contents."""
@@ -130,6 +128,7 @@ class Launches:
         if writes is None:
             return False
         self._repeats.repeat(writes, launch.reached)
+        _spread_lacks(launch, writes.read)
         self.printed.append(writes.printed)
         launch.kind.executed += 1
         launch.record.values = "executed"
@@ -152,7 +151,8 @@ class Launches:
                 launch.kind.seconds = float("inf")
         self._sample(launch)
         launch.record.is_late = True
-        self._stale |= {id(one) for one in launch.reached}
+        for one in launch.reached:
+            one.lacks = one.lacks or f"launch {launch.record.number} ({launch.record.kernel})"
 
     def _fits(self, launch: Pending) -> bool:
         """Whether gpuemu begins to execute a launch within the time limit."""
@@ -181,7 +181,7 @@ class Launches:
 
     def _execute(self, launch: Pending) -> None:
         kind, reached, settings = launch.kind, launch.reached, self._settings
-        records = launch.wanted and (kind.varies or kind.needs_time) and not kind.family.predicts
+        records = launch.wanted and (kind.varies or kind.needs_time) and not (kind.family.predicts or kind.is_too_long)
         key = self._repeats.key(launch.identity, reached) if settings.inspect is None else None
         before = None if key is None else self._repeats.before(key, reached)
         heard = Heard()
@@ -206,12 +206,13 @@ class Launches:
         kind.count(instructions, seconds)
         self._pace = max(self._pace, instructions / seconds)
         launch.record.values = "executed"
+        _spread_lacks(launch, heard.read)
         if before is not None:
-            self._repeats.keep(before, "".join(heard.printed), instructions)
+            self._repeats.keep(before, "".join(heard.printed), instructions, heard.read)
         if not launch.wanted:
             return
         launch.record.timing = kind.like(instructions) or kind.predict(instructions)
-        if launch.record.timing is None and not records and before is not None:
+        if launch.record.timing is None and not records and before is not None and not kind.is_too_long:
             arrays = launch.arrays | {one.start: old for one, old in zip(reached, before.copies, strict=True)}
             trace = executing.execute(launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True)
             records = True
@@ -221,6 +222,10 @@ class Launches:
             launch.record.timing = kind.about(instructions)
 
     def _time(self, launch: Pending, trace: Trace, instructions: int | None) -> None:
+        if not trace.warps:
+            launch.kind.is_too_long = True
+            launch.record.timing = launch.kind.about(instructions)
+            return
         timing = executing.time(trace, self._timed_arch)
         launch.record.timing, launch.record.timed = timing, True
         launch.kind.keep(timing, instructions)
@@ -247,6 +252,13 @@ class Launches:
                 settings.progress(f"{doing} launch {launch.record.number:,}, {name}", done / max(1, total))
 
         return hear
+
+
+def _spread_lacks(launch: Pending, read: frozenset[int]) -> None:
+    """If a launch has read memory that lacks results, the memory that it reaches lacks right ones, too."""
+    lacks = next((one.lacks for one in launch.everything if one.lacks and one.start in read), "")
+    for one in launch.reached if lacks else ():
+        one.lacks = one.lacks or lacks
 
 
 _FAULTS = {"outside": protocol.ILLEGAL_ADDRESS, "misaligned": protocol.MISALIGNED}

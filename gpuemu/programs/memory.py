@@ -41,6 +41,8 @@ class Allocation:
     """The digest of the contents. None if they may have changed."""
     points_to: tuple[int, ...] | None = field(default=None, repr=False)
     """The heap addresses in the contents. None if gpuemu has not searched them."""
+    lacks: str = ""
+    """The launch whose results may be missing here, because time was short."""
 
     @property
     def is_shared(self) -> bool:
@@ -49,6 +51,10 @@ class Allocation:
 
     def changed(self) -> None:
         self.digest = self.points_to = None
+
+    def is_within(self, start: int, size: int) -> bool:
+        """Whether these bytes are all that the program requested."""
+        return start <= self.start and self.start + self.size <= start + size
 
     def contents(self) -> bytes:
         """The digest of the contents, computed again if they may have changed."""

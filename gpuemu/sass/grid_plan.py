@@ -38,6 +38,9 @@ class LaunchPlan(Protocol):
     def enough_beside(self, each: int) -> Sequence[int] | None:
         """Return the further CTAs to record, if a CTA executes `each` warp instructions. None means no change."""
 
+    def gives_up(self, each: int) -> bool:
+        """Whether the timed CTAs are too long to record, if a CTA executes `each` warp instructions."""
+
     def work_queues(self, timed_only: bool) -> WorkQueues | None:
         """Return the words that distribute work, if not all CTAs execute."""
 

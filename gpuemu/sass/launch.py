@@ -61,6 +61,10 @@ def execute_launch(
     planned = plan.begin(prepared.launch, prepared.sms, prepared.resident) if plan and config.ctas is None else None
     execution = _Execution(prepared, config, listeners, planned, clock)
     execution.run()
+    if listeners.reads is not None:
+        listeners.reads(frozenset(b.start for b in execution.environment.memory.buffers if b.is_read))
+    if execution.gave_up:
+        planned = None
     if planned is not None:
         planned.explore(execution.environment, execution.executed, execution.run_further, config.timed_only)
     trace, others = execution.traces()
@@ -77,7 +81,10 @@ def _again(
 
 
 class _Execution:
-    """One launch during its execution. `executed` grows with each CTA that ends."""
+    """One launch during its execution. `executed` grows with each CTA that ends.
+
+    `gave_up`: whether the timed CTAs are too long to record. Then nothing is recorded.
+    """
 
     def __init__(
         self, prepared: PreparedLaunch, config: LaunchConfig, listeners: Listeners, planned: LaunchPlan | None,
@@ -92,6 +99,7 @@ class _Execution:
         self._timed = set(kept)
         self._recorded = {*kept} if planned is None else {*kept, *planned.recorded_beside(config.timed_only)}
         self._planned = planned
+        self.gave_up = False
         self._begun = set[int]()
         self._printed: list[str] = []
         queues = None if planned is None else planned.work_queues(config.timed_only)
@@ -138,10 +146,12 @@ class _Execution:
         try:
             for one in self._turns.run(self._order, self._spare):
                 self._limit_recording(one)
+                if self.gave_up and self._config.timed_only:
+                    break
                 if one.number in self._timed and isinstance(one, Cta):
                     self._ended[one.number] = one
                     self._record()
-                elif one.keep and isinstance(one, Cta):
+                elif one.keep and isinstance(one, Cta) and not self.gave_up:
                     self.executed.others.add(one)
                 done += one.keep or not self._config.timed_only
                 self.executed.work[one.number] = one.executed
@@ -163,10 +173,16 @@ class _Execution:
             raise _unknown(error, prepared.function, prepared.file) from None
 
     def _limit_recording(self, one: Cta | Ended) -> None:
-        """Once the first timed CTA has ended, record fewer others if the plan has enough."""
-        if self._planned is None or self._config.timed_only or one.number not in self._timed:
+        """Once the first timed CTA has ended, record fewer others if the plan has enough, or none if it gives up."""
+        if self._planned is None or one.number not in self._timed:
             return
         planned, self._planned = self._planned, None
+        if planned.gives_up(one.executed):
+            self.gave_up = True
+            for numbers in (self._recorded, self._timed, self._in_order):
+                numbers.clear()
+        if self._config.timed_only:
+            return
         enough = planned.enough_beside(one.executed)
         if enough is not None:
             self._recorded &= {*self._timed, *enough}

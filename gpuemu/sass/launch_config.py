@@ -71,13 +71,15 @@ class Listeners:
 
     `printer` receives the text that printf prints. `progress` receives the number of finished CTAs and of all CTAs.
     `watch` is called once with a function that returns the warp instructions executed so far, on any thread. `observer`
-    receives every access. If it forgives faults, a kernel's fault ends the launch without an error.
+    receives every access. If it forgives faults, a kernel's fault ends the launch without an error. `reads` is called
+    once after the last CTA, with the start addresses of the buffers that the launch has read.
     """
 
     printer: Callable[[str], None] | None = None
     progress: Callable[[int, int], None] | None = None
     watch: Callable[[Callable[[], int]], None] | None = None
     observer: Observer | None = None
+    reads: Callable[[frozenset[int]], None] | None = None
 
 
 SILENT = Listeners()

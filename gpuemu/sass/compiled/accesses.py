@@ -110,13 +110,14 @@ def buffer_of(least: Any, most: Any, size: Any, buffers: Any, state: Any) -> Any
     return -1
 
 
-def point_global(here: Any, at: Any, size: Any, buffers: Any, state: Any) -> Any:
-    """Turn device addresses into those of the host; whether all are in buffers."""
+def point_global(here: Any, at: Any, size: Any, buffers: Any, reads: Any, state: Any) -> Any:
+    """Turn device addresses into those of the host; whether all are in buffers. `reads` marks the buffers as read."""
     least, most, bits = span(here, at)
     if bits & (size - np.uint64(1)) or state[BUFFERS] == 0:
         return False
     k = buffer_of(least, most, size, buffers, state)
     if k >= 0:
+        buffers[k, 3] |= reads
         moved = np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
         for i in range(at.size):
             at[i] += moved
@@ -126,6 +127,7 @@ def point_global(here: Any, at: Any, size: Any, buffers: Any, state: Any) -> Any
             k = buffer_of(at[i], at[i], size, buffers, state)
             if k < 0:
                 return False
+            buffers[k, 3] |= reads
             at[i] += np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
     return True
 
@@ -214,7 +216,7 @@ def point(code: Any, pc: Any, lanes: Any, places: Any, buffers: Any, stores: Any
         else:
             return False
     if memory == IN_GLOBAL:
-        return point_global(lanes, places, size, buffers, state)
+        return point_global(lanes, places, size, buffers, np.int64(not stores), state)
     if memory == IN_SHARED:
         return point_shared(lanes, places, size, stores, state)
     return point_local(lanes, places, size, first, state)
@@ -354,7 +356,7 @@ def copy(
             return False
         log_access(0, taking, places, first, logs, state)
         log_source(taking, sources, first, logs, state)
-    if count_of(reading, 0, reading.size) and not point_global(reading, sources, size, buffers, state):
+    if count_of(reading, 0, reading.size) and not point_global(reading, sources, size, buffers, 1, state):
         return False
     if not point_shared(taking, places, size, True, state):
         return False

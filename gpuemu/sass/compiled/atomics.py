@@ -39,7 +39,7 @@ def reach(code: Any, pc: Any, taking: Any, places: Any, buffers: Any, state: Any
         if most >= np.uint64(state[LOCAL_WINDOW]):
             return False
     if memory != IN_SHARED:
-        return point_global(taking, places, size, buffers, state)
+        return point_global(taking, places, size, buffers, 1, state)
     if not point_shared(taking, places, size, False, state):
         return False
     if state[ALL_WRITTEN] == 0:

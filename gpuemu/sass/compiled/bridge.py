@@ -284,7 +284,7 @@ class Bridge:
     def _call(self, convergence: Convergence, barriers: CtaBarriers, numbers: Any) -> int:
         state, arguments, memory = self._state, self._arguments, self._environment.memory
         if state[BUFFERS] != len(memory.buffers):
-            rows = [(b.start, b.bytes, b.views[1].__array_interface__["data"][0]) for b in memory.buffers]
+            rows = [(b.start, b.bytes, b.views[1].__array_interface__["data"][0], b.is_read) for b in memory.buffers]
             arguments["buffers"] = _as_signed(rows)
             state[BUFFERS], state[LAST_BUFFER] = len(rows), 0
         arguments |= {
@@ -301,6 +301,8 @@ class Bridge:
             state[MEETINGS] = state[ARRIVALS] = 1  # of the CTA before
         assert self._loop is not None
         why = self._loop(*arguments.values())
+        for k in np.flatnonzero(arguments["buffers"][: state[BUFFERS], 3]):
+            memory.buffers[k].is_read = True
         self._environment.clock = int(state[CLOCK])
         convergence.take_over(int(state[MEETINGS]), bool(state[WAITING]))
         barriers.arrivals = int(state[ARRIVALS])
@@ -310,5 +312,5 @@ class Bridge:
         return why
 
 
-def _as_signed(rows: Sequence[tuple[int, int, int]]) -> Any:
-    return np.array(rows or [(0, 0, 0)], np.uint64).view(np.int64)
+def _as_signed(rows: Sequence[tuple[int, int, int, bool]]) -> Any:
+    return np.array(rows or [(0, 0, 0, False)], np.uint64).view(np.int64)

@@ -84,7 +84,7 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "lending": np.zeros(lanes, np.uint8),
         "x": np.zeros((12, lanes), np.uint32),
         "t": np.zeros((8, lanes), np.uint8),
-        "buffers": np.zeros((1, 3), np.int64),
+        "buffers": np.zeros((1, 4), np.int64),
         "participants": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.uint32),
         "meetings": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),
         "waiting_at": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),

@@ -69,9 +69,13 @@ def buffer_start(end: int | None) -> int:
 
 
 class Buffer:
-    """A piece of global memory that starts at `start`; `name` is its name in messages."""
+    """A piece of global memory that starts at `start`; `name` is its name in messages.
+
+    `is_read`: whether a lane has loaded, copied or atomically changed bytes of it. Plain stores do not count.
+    """
 
     def __init__(self, name: str, start: int, data: NDArray[np.uint8]):
+        self.is_read = False
         self.name = name
         self.start = start
         self.bytes = len(data)

@@ -165,12 +165,14 @@ class GlobalSpace(Space):
         base, pattern = place
         buffer = self.last
         if buffer is not None and self.inside(base - buffer.start, pattern, buffer.bytes):
+            buffer.is_read |= self.purpose is not Purpose.STORE
             if self.observer is not None and pattern.count:
                 self.observer.access(self, place)
             return self.cut(buffer.views, base - buffer.start, pattern)
         for buffer in self.memory.buffers:
             if self.inside(base - buffer.start, pattern, buffer.bytes):
                 self.last = buffer
+                buffer.is_read |= self.purpose is not Purpose.STORE
                 if self.observer is not None and pattern.count:
                     self.observer.access(self, place)
                 return self.cut(buffer.views, base - buffer.start, pattern)
@@ -195,6 +197,7 @@ class GlobalSpace(Space):
             self.observer.access(self, place)
         for number in np.unique(owner):
             part = np.flatnonzero(owner == number)
+            buffers[number].is_read |= self.purpose is not Purpose.STORE
             yield Piece(buffers[number].views, into[part] >> self.shift, part)
 
     def _outside(self, place: Place, addresses: NDArray[Any], k: int, bad: NDArray[np.bool_]) -> ExecutionError:

@@ -88,6 +88,7 @@ class SystemCalls:
                 return np.asarray(memory.shared[1][offset:])
         for buffer in memory.buffers:
             if buffer.start <= address < buffer.start + buffer.bytes:
+                buffer.is_read = True
                 return np.asarray(buffer.views[1][address - buffer.start :])
         found = f"the address {address:#x} as an argument of a function of the driver"
         raise ExecutionError(site.instruction, lane, found, "Pass an address in memory")

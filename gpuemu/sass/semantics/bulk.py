@@ -170,6 +170,7 @@ class Copier:
         """Return the buffer with these bytes of global memory, and their offset in it."""
         for buffer in self.memory.buffers:
             if buffer.start <= address and address + count <= buffer.start + buffer.bytes:
+                buffer.is_read = True
                 return buffer, address - buffer.start
         found = f"a copy of {count} bytes at {address:#x}"
         names = ", ".join(f"{b.name} ({b.start:#x}, {b.bytes} bytes)" for b in self.memory.buffers) or "none"
