@@ -49,6 +49,8 @@ class EmulatedDevice:
 
     def free(self, address: int) -> None:
         gone = self._memory.at(address)
+        if gone is not None and gone.offset != gone.start - protocol.BASE:  # its contents may outlive the address
+            self._launches.settle([gone], read=gone.is_shared)
         if gone is not None:
             self._launches.frees(gone)
             self._memory.remove(gone.start)

@@ -1,6 +1,7 @@
 """The program's memory on the device: allocations, which of them a launch may reach, and whether they have changed.
 
-A launch reaches the allocations and variables that its arguments point to, and everything that these point to. Digests
+A launch reaches the allocations and variables that its arguments point to, and everything that these point to. gpuemu
+recognizes addresses in the heap, and assumes that each launch reaches all memory elsewhere (cudaHostRegister). Digests
 show whether their contents equal those before an earlier launch. A write invalidates the digest. The library reports
 copies and fills, and gpuemu compares digests to find the writes of launches.
 """
@@ -158,6 +159,7 @@ class ProgramMemory:
         todo = list(others)
         for argument in arguments:
             todo += pointers_in(words_of(argument))
+        todo += [start for start in self._starts if not BASE <= start < BASE + HEAP_BYTES]
         found: dict[int, Allocation] = {}
         while todo:
             one = self.at(todo.pop())

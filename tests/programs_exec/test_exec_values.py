@@ -147,6 +147,36 @@ def test_the_host_may_read_missing_values_in_managed_memory_after_it_waits(
     assert program.journal.lacks_values
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_launches_reach_host_memory_that_the_program_has_registered(cubin: bytes, waits: bool) -> None:
+    program = Program(cubin)
+    place = program.allocate(np.zeros(1024, "i4"))
+    program.device.free(place)
+    address, offset = 0x5555_0000_1000, place - protocol.BASE
+    program.device.allocate(address, 4096, offset, MemoryKind.REGISTERED)
+    for count in range(1, 6):
+        program.launch("increase", 2, 128, "Qi", address, COUNT)
+        if waits:
+            program.device.synchronize(protocol.ALL_STREAMS)
+            assert program.host(place, "i4", 1)[0] == count
+    program.device.free(address)
+    assert program.host(place, "i4", 1)[0] == 5
+
+
+def test_memory_keeps_results_when_the_program_maps_it_elsewhere(cubin: bytes) -> None:
+    program = Program(cubin)
+    first, second = (program.allocate(np.zeros(COUNT, "i4")) for _ in range(2))
+    size, elsewhere = protocol.PAGE_BYTES, first + (1 << 30)
+    program.device.free(first)
+    for address in (elsewhere, elsewhere + size):
+        program.device.allocate(address, size, first - protocol.BASE, MemoryKind.DEVICE)
+        for _ in range(5):
+            program.launch("increase", 2, 128, "Qi", address, COUNT)
+        program.device.free(address)
+    assert program.host(first, "i4", 1)[0] == 10
+    assert program.host(second, "i4", 1)[0] == 0
+
+
 @pytest.mark.parametrize("timed_only", [False, True])
 def test_ctas_that_are_too_long_to_record_are_not_recorded(cubin: bytes, timed_only: bool) -> None:
     data = np.zeros(400 * 128, "i4")
