@@ -25,9 +25,9 @@ from gpuemu.views.result import Result
 BUDGET = 10_000_000_000
 """The warp instructions of a CTA after which gpuemu considers the kernel endless."""
 
-_MOST_RECORDED = 20_000_000
+MOST_RECORDED = 20_000_000
 """Warp instructions of the CTAs to time: a record of more needs gigabytes, and minutes to simulate."""
-_PLAN = SampledGrid(is_brief=True, most=_MOST_RECORDED)
+_PLAN = SampledGrid(is_brief=True, most=MOST_RECORDED)
 
 Sizes = tuple[int, int, int]
 

@@ -142,7 +142,7 @@ class _Execution:
         progress = self._listeners.progress or (lambda done, ctas: None)
         done, ctas = 0, len(self._order)
         progress(done, ctas)
-        self.executor.pulse = lambda: progress(done, ctas)
+        self.executor.pulse = lambda: self._hear(progress, done)
         try:
             for one in self._turns.run(self._order, self._spare):
                 self._limit_recording(one)
@@ -172,15 +172,30 @@ class _Execution:
         except UnsupportedError as error:
             raise _unknown(error, prepared.function, prepared.file) from None
 
+    def _hear(self, progress: Callable[[int, int], None], done: int) -> None:
+        """Called from time to time while a CTA executes: stop recording the first one if it is already too long."""
+        progress(done, len(self._order))
+        cta, planned = self._turns.current, self._planned
+        if cta is None or planned is None or not cta.keep or cta.number not in self._timed:
+            return
+        if planned.gives_up(self.executor.instructions_of(cta)):
+            self._give_up()
+            self._planned = None
+            self.executor.stop_recording(cta)
+
+    def _give_up(self) -> None:
+        """Record nothing."""
+        self.gave_up = True
+        for numbers in (self._recorded, self._timed, self._in_order):
+            numbers.clear()
+
     def _limit_recording(self, one: Cta | Ended) -> None:
         """Once the first timed CTA has ended, record fewer others if the plan has enough, or none if it gives up."""
         if self._planned is None or one.number not in self._timed:
             return
         planned, self._planned = self._planned, None
         if planned.gives_up(one.executed):
-            self.gave_up = True
-            for numbers in (self._recorded, self._timed, self._in_order):
-                numbers.clear()
+            self._give_up()
         if self._config.timed_only:
             return
         enough = planned.enough_beside(one.executed)

@@ -133,7 +133,7 @@ def test_identical_launches_execute_until_what_they_find_is_the_same(
     program.write(a, np.ones(1000, "f4"))
     program.launch("scale", 4, 256, "QQi", a, b, 1000)
     assert program.read(b, "f4", 4).tolist() == [1.0, 2.0, 3.0, 4.0]
-    assert len(ran) == 3
+    assert len(ran) == 2
     program.write(a, np.arange(1000, dtype="f4"))
     program.launch("scale", 4, 256, "QQi", a, b, 1000)
     assert program.read(b, "f4", 4).tolist() == [0.0, 2.0, 6.0, 12.0]

@@ -16,6 +16,7 @@ from gpuemu.programs import executing, protocol
 from gpuemu.programs.protocol import Copy, Direction, MemoryKind
 from gpuemu.programs.settings import Settings
 from gpuemu.sass.launch_config import LaunchConfig, Listeners
+from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.memory import Device
 
 COUNT = 256
@@ -190,6 +191,27 @@ def test_ctas_that_are_too_long_to_record_are_not_recorded(cubin: bytes, timed_o
     assert trace.warps == ()
     assert trace.sample is None
     assert (data == (1 if timed_only else 2)).sum() >= (128 if timed_only else len(data))
+
+
+def test_recording_stops_within_a_cta_that_is_too_long(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, before = list[int](), CtaExecutor.stop_recording
+
+    def stop(self: CtaExecutor, cta: Any) -> None:
+        stopped.append(self.instructions_of(cta))
+        before(self, cta)
+
+    monkeypatch.setattr(CtaExecutor, "stop_recording", stop)
+    count, out = np.array([20000], "i4"), np.zeros(COUNT, "i4")
+    config = LaunchConfig(cubin, "loops", args=[count, out], arch=gpuemu.load_arch("sm_90"))
+    expected = execute_launch(config, Listeners(), SampledGrid(most=10**6))
+    values, out[:] = out.copy(), 0
+    (recorded,) = expected.warps
+    assert stopped == []
+    trace = execute_launch(config, Listeners(), SampledGrid(most=2000))
+    assert trace.warps == ()
+    assert len(stopped) == 1
+    assert 2000 < stopped[0] < len(recorded.path) - 5000
+    assert (out == values).all()
 
 
 def test_a_launch_with_ctas_that_are_too_long_executes_without_a_time(

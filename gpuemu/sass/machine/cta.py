@@ -129,6 +129,14 @@ class CtaExecutor(Steps):
             told = partial(self.instructions_of, cta)
             self.environment.replayed.attach(cta.number, self._lanes.warps, cta.recorder.times, told)
 
+    def stop_recording(self, cta: Cta) -> None:
+        """Execute the rest of the current CTA without recording it."""
+        cta.keep = self._keep = False
+        self.environment.record = self.polls.record = no_record
+        self.polls.recorder = None
+        if cta.cluster is None:
+            self.environment.event = no_event
+
     def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
         """Note the effects on another CTA of the cluster."""
         assert cta.cluster is not None

@@ -60,6 +60,11 @@ class Turns:
         """Number of the CTA that executes."""
         return 0 if self._current is None else self._current.number
 
+    @property
+    def current(self) -> Cta | None:
+        """The CTA that executes."""
+        return self._current
+
     def begun(self) -> list[Cta]:
         """Return the CTAs that have begun and not ended."""
         return [*self._waiting, *([] if self._current is None else [self._current])]
