@@ -56,6 +56,7 @@ OUTSIDE = {
     "pytest": {"cli"},
     "triton": {"triton"},
     "torch": {"triton"},
+    "helion": {"triton"},
 }
 """Libraries, and the rooms that may import them."""
 

@@ -99,6 +99,16 @@ COMMANDS = {
             option("--chip", help="the chip that was measured; by default the folder's name"), SIMULATED,
         ), PARTS,
     ),
+    "tuning": Command(
+        "tuning.score", "check how sure the order of gpuemu rank is on measured spaces; no GPU needed",
+        (
+            H100, SM_90, TWO,
+            option("folder", type=Path, nargs="?", help="estimate its spaces again: grids.json, grids.npz"),
+            option("--chip", help="the chip that was measured; by default the folder's name"),
+            option("--probability", type=float, default=0.9, help="of holding one within 1%% of the best"),
+            option("--write", action="store_true", help="write the fitted model to gpuemu/studies/rank/spread.yaml"),
+        ),
+    ),
     "hopper": Command(
         "hopper.score", "emulate measured launches of Hopper's asynchronous units, and compare; no GPU needed",
         (H100, SM_90, TWO, FAMILY, WORST), PARTS,

@@ -22,7 +22,7 @@ WIDTH = 100
 GROUPS = {
     "Hardware": "arch_name archs arch_names caches chip chips settings settings_b",
     "Output": "page by hottest warps start cycles everything form output also sources ranked asked_sure against"
-    " plot top binary picture_alone listed",
+    " plot top probability binary picture_alone listed",
     "Tests and CI": "conditions baseline renew allowed tolerances expected",
     "Launch of a .cu or .cubin": "kernel grid block cluster_size dynamic_shared shared args cta execute budget stack"
     " zero_shared",

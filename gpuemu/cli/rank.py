@@ -102,6 +102,13 @@ class LaunchTexts:
 )
 @click.option("--top", metavar="N|all", help="Show the best N per chip [default: 20]. Skip timing slower ones.")
 @click.option(
+    "--probability",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="List a set to measure that holds one within 1% of the best.",
+)
+@click.option(
     "--format", "form", type=click.Choice(FORMS), help="Choose the output format [default: FILE's suffix, else text]."
 )
 @output_option
@@ -115,8 +122,8 @@ class LaunchTexts:
 @grouped("launch", LaunchTexts)
 def rank(
     files: tuple[str, ...], arch_names: tuple[str, ...], chips: tuple[str, ...], settings: tuple[str, ...],
-    varied: tuple[str, ...], launch: LaunchTexts, top: str | None, form: str | None, output: str | None,
-    jobs: int | None, cluster: str | None, again: bool, expected: str | None,
+    varied: tuple[str, ...], launch: LaunchTexts, top: str | None, probability: float, form: str | None,
+    output: str | None, jobs: int | None, cluster: str | None, again: bool, expected: str | None,
 ) -> None:  # fmt: skip
     """Rank configurations of a kernel by estimated duration, on each chip, without a GPU.
 
@@ -141,7 +148,7 @@ def rank(
         archs = tuple(one.with_overrides(parse_overrides(settings), where="--set") for one in archs)
     space = _space(files, axes, launch)
     with ProgressBar("estimating", runs=1) as bar:
-        ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted)
+        ranking = rank_space(space, archs, jobs, cluster, not again, bar.count_runs, wanted, probability)
     _report_chips_without_rows(ranking, form, rows)
     tell(NO_ARGUMENTS if any(NO_ARGUMENTS in row.figures["notes"] for row in ranking.rows) else "")
     text = _rendered(ranking, form, rows, output is not None)

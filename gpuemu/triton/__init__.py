@@ -11,6 +11,8 @@ This needs the extra `triton`. Tensors are torch's, on the CPU, or NumPy arrays.
 from gpuemu.triton.api import device
 from gpuemu.triton.emulated import Device
 from gpuemu.triton.launch import Launch
-from gpuemu.triton.tuner_hooks import early_config_prune, perf_model
+from gpuemu.triton.tuner_hooks import early_config_prune, helion_autotuner, inductor_choices, perf_model
 
-__all__ = ["Device", "Launch", "device", "early_config_prune", "perf_model"]
+__all__ = [
+    "Device", "Launch", "device", "early_config_prune", "helion_autotuner", "inductor_choices", "perf_model",
+]  # fmt: skip

@@ -20,7 +20,7 @@ ALWAYS = {
     "why": "trace arch_name caches chip settings by only form output",
     "check": "what tools arch_name form output",
     "trace": "kernel_file arch_name output",
-    "rank": "files arch_names chips settings varied call kernel grid block shared args top form output jobs cluster again expected define include compiler_flags",
+    "rank": "files arch_names chips settings varied call kernel grid block shared args top probability form output jobs cluster again expected define include compiler_flags",
     "judge": "kernels against arch_names chips draws seed budget seconds memory jobs output define include compiler_flags",
     "exec": "arch_name chip settings pattern launches seconds checked asked folder form output command",
     "triton": "arch_name chip settings untimed checked listed page script words",

@@ -68,3 +68,17 @@ def test_wrong_uses_have_messages() -> None:
         gpuemu.triton.early_config_prune("H100", top=0)
     with pytest.raises(GpuemuError, match="no autotuner calls"):
         gpuemu.triton.perf_model("H100")(n=3)
+
+
+def test_a_program_measures_the_set_that_a_probability_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    rank = gpuemu.rank
+
+    def noted(*args: Any, **words: Any) -> Any:
+        found.append(rank(*args, **words))
+        return found[-1]
+
+    monkeypatch.setattr(gpuemu, "rank", noted)
+    kept = order(tuned({"early_config_prune": gpuemu.triton.early_config_prune("RTX 4090", probability=0.99)}))
+    assert found[0].probability == 0.99
+    assert len(kept) == len(found[0].measure()) > 1

@@ -19,6 +19,7 @@ from gpuemu.base.strict_yaml import describe
 from gpuemu.engine import compiling
 from gpuemu.engine.building import WORTH_COMPILING
 from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.rank.certainty import PROBABILITY
 from gpuemu.studies.rank.configuration import as_configuration
 from gpuemu.studies.rank.estimate import EstimateJob
 from gpuemu.studies.rank.ranking import Ranking, limit, ordered
@@ -37,6 +38,7 @@ def rank(
     kept: bool = True,
     progress: Progress | None = None,
     top: int | None = None,
+    probability: float = PROBABILITY,
 ) -> Ranking:
     """Configurations of a kernel from the fastest to the slowest, by the estimated duration of the whole launch.
 
@@ -46,11 +48,11 @@ def rank(
     its own. `jobs`: the number of processes, by default one per core; or `cluster`: a dask cluster. `kept`: reuse
     earlier estimates, also of other processes. `progress(done, all)` is called during the work. `top`: the number of
     wanted rows per chip. A configuration that needs longer than the last of them for one resource alone is refused
-    without timing.
+    without timing. `probability`: with this probability, `Ranking.measure` holds a configuration within 1% of the best.
 
     Raises GpuemuError for input that is wrong as a whole. A configuration that cannot run is in `refused`.
     """
-    return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress, top)
+    return rank_space(as_space(configurations), hardware(arch, chips), jobs, cluster, kept, progress, top, probability)
 
 
 def as_space(configurations: Any) -> Space:
@@ -70,9 +72,12 @@ def as_space(configurations: Any) -> Space:
 
 def rank_space(
     space: Space, archs: tuple[Architecture, ...], jobs: int | None = None, cluster: str | None = None,
-    kept: bool = True, progress: Progress | None = None, top: int | None = None,
+    kept: bool = True, progress: Progress | None = None, top: int | None = None, probability: float = PROBABILITY,
 ) -> Ranking:  # fmt: skip
     """The ranking of a space; see `rank`."""
+    if not 0 < probability < 1:
+        right = "expected a number between 0 and 1"
+        raise GpuemuError.one("rank()", None, "probability", str(probability), right)
     chips = [one.chip for one in archs]
     if len(set(chips)) < len(chips):
         raise GpuemuError.one("rank()", None, "chips", "a chip is given twice", "Give each once")
@@ -93,4 +98,4 @@ def rank_space(
             outcomes[number, at] = {"refused": str(outcome)} if isinstance(outcome, Lost) else outcome
             limits[at] = limit([one for (_, chip), one in outcomes.items() if chip == at], top)
             told(len(outcomes), len(tasks))
-    return ordered(labels, chips, outcomes, top)
+    return ordered(labels, chips, outcomes, top, probability)

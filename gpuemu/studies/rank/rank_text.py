@@ -4,7 +4,8 @@
 
      PAD  ROWS  Duration  Slower by  Limited by       Warps/SM  Waves  Regs  Shared  Advantage over the next
   1    1     8   2.70 us          -  L2                     48   1.33    26   4,224  33% fewer warp instructions
-  2    1    16   2.90 us       7.5%  load/store unit        48   2.67    19   4,224
+  2    1    16   2.90 us   7.5% ±17  load/store unit        48   2.67    19   4,224
+  Measure these 2: ranks 1 and 2. With 90% probability, one of them is within 1% of the fastest.
 
     Refused
       PAD=9 ROWS=4: needs 131072 bytes of shared memory, of 101376
@@ -20,6 +21,7 @@ from typing import Any
 
 from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
 from gpuemu.sass.machine.arguments import NO_ARGUMENTS
+from gpuemu.studies.rank.certainty import WITHIN
 from gpuemu.studies.rank.ranking import RankedRow, Ranking, RefusedRow
 from gpuemu.studies.rank.reasons import EQUAL
 
@@ -59,6 +61,7 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None, columns: int) -> Iter
     yield from table.lines(columns)
     if len(shown) < len(rows):
         yield "faint", f"{len(rows) - len(shown)} more, up to {time(rows[-1].nanoseconds)}: --top all"
+    yield from (("strong", line) for line in wrap(advice(ranking, chip), columns, subsequent_indent="    "))
     if refused:
         yield "plain", ""
         yield "strong", "Refused"
@@ -66,6 +69,43 @@ def _of_chip(ranking: Ranking, chip: str, top: int | None, columns: int) -> Iter
     for note in rows[0].figures["notes"]:
         if note != NO_ARGUMENTS:  # the note is about every row
             yield "faint", f"note: rank 1: {note}"
+
+
+def advice(ranking: Ranking, chip: str) -> str:
+    """The set to measure, and the rows that are too close to order; empty for a row alone."""
+    measured = [row.place for row in ranking.measure(chip)]
+    rows = ranking.on(chip)
+    if not measured or len(rows) == 1:
+        return ""
+    sure = f"with {ranking.probability:.0%} probability"
+    if len(measured) == 1:
+        told = f"Measure only rank {measured[0]}: {sure}, it is within {WITHIN:.0%} of the fastest."
+    else:
+        which = f"Measure these {len(measured)}: ranks {_places(measured)}."
+        told = f"{which} {sure.capitalize()}, one of them is within {WITHIN:.0%} of the fastest."
+    first = rows[0].certainty
+    if first is not None and first.alike_until > 1:
+        told += f" Ranks 1 to {first.alike_until} are too close to order."
+    return told
+
+
+def _places(places: Sequence[int]) -> str:
+    """Places as ranges: 1 to 3, 5 and 7."""
+    parts: list[list[int]] = []
+    for place in places:
+        if parts and place == parts[-1][-1] + 1:
+            parts[-1].append(place)
+        else:
+            parts.append([place])
+    told = [f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
+
+
+def _range(row: RankedRow) -> str:
+    """Half the width of the range of a row's duration over that of rank 1, in percent of the latter."""
+    if row.certainty is None or row.place == 1:
+        return ""
+    return f" ±{50 * (row.certainty.high - row.certainty.low):.0f}"
 
 
 def refusals(ranking: Ranking, top: int | None = MOST_ROWS) -> list[str]:
@@ -119,6 +159,7 @@ def _table(rows: Sequence[RankedRow], varied: Sequence[str], best: float, narrow
     for row in rows:
         figures = row.figures
         slower = f"{row.nanoseconds / best - 1:.1%}" if row.nanoseconds > best else "-"
+        slower += _range(row) * (not narrow)
         cells.append(
             (
                 row.place, *(str(row.values.get(name, "")) for name in varied), time(row.nanoseconds), slower,

@@ -10,6 +10,7 @@ from typing import Any
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.html import paragraph
 from gpuemu.base.table import Bar, Table, number, words
+from gpuemu.studies.rank.certainty import PROBABILITY, Certainty, certainties
 from gpuemu.studies.rank.reasons import reason
 
 SHOWN = 20
@@ -18,7 +19,10 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class RankedRow:
-    """A configuration on a chip: its rank from 1 on, and its figures. `why`: its advantage over the next row."""
+    """A configuration on a chip: its rank from 1 on, and its figures. `why`: its advantage over the next row.
+
+    `certainty`: how sure its rank is. Rows that are too slow to be the fastest have none.
+    """
 
     number: int
     label: str
@@ -27,6 +31,7 @@ class RankedRow:
     place: int
     figures: Mapping[str, Any]
     why: str = ""
+    certainty: Certainty | None = None
 
     @property
     def nanoseconds(self) -> float:
@@ -36,7 +41,7 @@ class RankedRow:
     def data(self) -> dict[str, Any]:
         return {
             "place": self.place, "configuration": self.label, "values": dict(self.values), "chip": self.chip,
-            **self.figures, "why": self.why,
+            **self.figures, "why": self.why, **({} if self.certainty is None else self.certainty.data()),
         }  # fmt: skip
 
 
@@ -58,11 +63,12 @@ class RefusedRow:
 
 @dataclass(frozen=True)
 class Ranking:
-    """`rows` by chip, from the fastest on; `refused` in the given order."""
+    """`rows` by chip, from the fastest on; `refused` in the given order; `probability`: see `measure`."""
 
     chips: tuple[str, ...]
     rows: tuple[RankedRow, ...]
     refused: tuple[RefusedRow, ...]
+    probability: float = PROBABILITY
 
     def on(self, chip: str | None = None) -> list[RankedRow]:
         """The rows of a chip, by default the first. Raises GpuemuError for an unknown chip."""
@@ -80,6 +86,14 @@ class Ranking:
             raise GpuemuError.one("ranking", None, "", found, "The field refused says why none fits")
         return rows[0]
 
+    def measure(self, chip: str | None = None) -> list[RankedRow]:
+        """The configurations to measure on a chip, by default the first, in the order of the estimates.
+
+        With the probability `probability`, this small set holds one within 1% of the fastest. Raises GpuemuError for an
+        unknown chip.
+        """
+        return [row for row in self.on(chip) if row.certainty is not None and row.certainty.measure]
+
     def records(self) -> list[dict[str, Any]]:
         """Flat records for pandas.DataFrame and polars.DataFrame."""
         dropped = ("values", "stalls", "notes")
@@ -90,8 +104,18 @@ class Ranking:
     def data(self) -> dict[str, Any]:
         return {
             "chips": list(self.chips), "rows": [row.data() for row in self.rows],
-            "refused": [row.data() for row in self.refused],
+            "refused": [row.data() for row in self.refused], "measure": self._to_measure(),
         }  # fmt: skip
+
+    def _to_measure(self) -> list[dict[str, Any]]:
+        """The set to measure of each chip."""
+        return [
+            {
+                "chip": chip, "probability": self.probability,
+                "places": [row.place for row in self.measure(chip)],
+            }
+            for chip in self.chips
+        ]  # fmt: skip
 
     def _repr_html_(self) -> str:
         parts = [paragraph(repr(self)[1:-1], strong=True)]
@@ -128,7 +152,7 @@ def limit(figures: Iterable[Mapping[str, Any]], top: int | None) -> float:
 
 def ordered(
     labels: Sequence[Sequence[tuple[str, Mapping[str, Any]]]], chips: Sequence[str],
-    outcomes: Mapping[tuple[int, int], Mapping[str, Any]], top: int | None = None,
+    outcomes: Mapping[tuple[int, int], Mapping[str, Any]], top: int | None = None, probability: float = PROBABILITY,
 ) -> Ranking:  # fmt: skip
     """The ranking of outcomes, by (configuration, chip). Equal times stay in the given order.
 
@@ -151,11 +175,12 @@ def ordered(
                 refused.append(RefusedRow(configuration, label, values, chip, told))
             else:
                 good.append((figures["nanoseconds"], configuration))
-        good.sort()
-        for place, (_, configuration) in enumerate(good):
+        places = [configuration for _, configuration in sorted(good)]
+        sure = certainties([outcomes[configuration, at] for configuration in places], probability)
+        for place, configuration in enumerate(places):
             figures = outcomes[configuration, at]
-            behind = outcomes[good[place + 1][1], at] if place + 1 < len(good) else None
-            label, values = labels[at][configuration]
+            behind = outcomes[places[place + 1], at] if place + 1 < len(places) else None
             why = "" if behind is None else reason(figures, behind)
-            rows.append(RankedRow(configuration, label, values, chip, place + 1, figures, why))
-    return Ranking(tuple(chips), tuple(rows), tuple(refused))
+            label, values = labels[at][configuration]
+            rows.append(RankedRow(configuration, label, values, chip, place + 1, figures, why, sure[place]))
+    return Ranking(tuple(chips), tuple(rows), tuple(refused), probability)
