@@ -16,12 +16,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from gpuemu.arch import Architecture
 from gpuemu.arch.hardware import hardware
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.arguments import Pointer
 from gpuemu.triton.tuned import LeftOutError, Tuned
 from gpuemu.triton.wheel import check_triton
 
@@ -164,6 +166,7 @@ def ranked(
     import gpuemu
 
     tuned = Tuned(arch, [dict(one) for one in values], launched, {})
+    buffers: dict[tuple[int, int], Any] = {}
     listed = []
     for number in range(len(values)):
         try:
@@ -171,13 +174,22 @@ def ranked(
         except LeftOutError:
             continue
         sizes = made.grid, made.block, made.dynamic_shared_bytes
+        args = [_with_shared_buffer(one, buffers) for one in made.args]
         words: dict[str, Any] = {"zero_shared": True, "values": {"number": number}}
-        listed.append(gpuemu.Configuration(cast(Cubin, made.code), made.kernel, *sizes, made.args, **words))
+        listed.append(gpuemu.Configuration(cast(Cubin, made.code), made.kernel, *sizes, args, **words))
     if not listed:
         return None
     if probability is None:
         return gpuemu.rank(listed, arch, jobs=jobs)
     return gpuemu.rank(listed, arch, jobs=jobs, probability=probability)
+
+
+def _with_shared_buffer(argument: Any, buffers: dict[tuple[int, int], Any]) -> Any:
+    """A pointer with one array per buffer for all configurations, so that workers get each buffer once."""
+    if not isinstance(argument, Pointer):
+        return argument
+    key = argument.array.__array_interface__["data"][0], argument.array.nbytes
+    return replace(argument, array=buffers.setdefault(key, argument.array))
 
 
 def _launch(tuner: Any, configs: Sequence[Any], words: Values) -> Callable[[int], None]:

@@ -82,3 +82,16 @@ def test_a_program_measures_the_set_that_a_probability_needs(monkeypatch: pytest
     kept = order(tuned({"early_config_prune": gpuemu.triton.early_config_prune("RTX 4090", probability=0.99)}))
     assert found[0].probability == 0.99
     assert len(kept) == len(found[0].measure()) > 1
+
+
+def test_configurations_share_their_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    rank = gpuemu.rank
+    monkeypatch.setattr(
+        gpuemu, "rank", lambda every, *rest, **words: found.append(every) or rank(every, *rest, **words)
+    )
+    tuned({"early_config_prune": gpuemu.triton.early_config_prune("RTX 4090", jobs=1)})
+    (every,) = found
+    assert len(every) == 6
+    for number in range(2):  # x and out
+        assert len({id(one.args[number].array) for one in every}) == 1

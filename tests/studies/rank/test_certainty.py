@@ -81,7 +81,7 @@ def test_the_set_and_what_is_too_close_to_order_are_in_every_form() -> None:
     assert rows[0].certainty.alike_until == 2
     assert {"slower_low", "slower_high", "alike_until", "near_best", "measure"} <= found.data()["rows"][1].keys()
     assert "measure" in found.records()[0]
-    text = "\n".join(line for _, line in lines(found))
+    text = " ".join(" ".join(line for _, line in lines(found)).split())
     assert "Ranks 1 to 2 are too close to order" in text
     assert "With 90% probability" in text or "with 90% probability" in text
 
