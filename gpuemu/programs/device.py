@@ -133,7 +133,7 @@ class EmulatedDevice:
         )  # fmt: skip
         if wanted:
             self._journal.launches.append(record)
-        reached = self._memory.reached(arguments, module.arrays)
+        reached = self._launches.reached(job, module.arrays)
         kind = self._launches.kind(job)
         self._launches.take(Pending(job, record, kind, wanted, reached, self._memory.everything))
         record.begins = self._clock.work(launch.stream, "kernels", record.nanoseconds or 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time as clock
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,8 @@ class Launches:
         self._families: dict[Hashable, Family] = {}
         self._pace = _LIKELY_PACE
         self._repeats = Repeats()
+        self._wide: set[Hashable] = set()
+        """Kernels that have read memory to which no address leads."""
         self._waiting: list[Pending] = []
         self.printed: list[str] = []
 
@@ -81,6 +83,12 @@ class Launches:
         configuration = id(job.cubin), job.kernel, job.grid, job.block, job.cluster, job.dynamic_shared_bytes
         family = self._families.setdefault(configuration, Family())
         return self._kinds.setdefault((configuration, arguments), Kind(family))
+
+    def reached(self, job: Job, variables: Iterable[int]) -> list[Allocation]:
+        """The memory that a launch may access. `variables`: the addresses of its module's variables."""
+        if (id(job.cubin), job.kernel) in self._wide:
+            return self._memory.everything
+        return self._memory.reached(job.arguments, variables)
 
     def take(self, launch: Pending) -> None:
         """Execute a launch now, or keep it until the program reads its results. Raises GpuemuError."""
@@ -207,6 +215,8 @@ class Launches:
         self._pace = max(self._pace, instructions / seconds)
         launch.record.values = "executed"
         _spread_lacks(launch, heard.read)
+        if self._reads_elsewhere(launch, heard.read):
+            before = None
         if before is not None:
             self._repeats.keep(before, "".join(heard.printed), instructions, heard.read)
         if not launch.wanted:
@@ -220,6 +230,16 @@ class Launches:
             self._time(launch, trace, instructions)
         elif launch.record.timing is None:
             launch.record.timing = kind.about(instructions)
+
+    def _reads_elsewhere(self, launch: Pending, read: frozenset[int]) -> bool:
+        """Whether a launch has read memory that its addresses do not lead to. Its kernel then reaches all memory."""
+        reached = {one.start for one in launch.reached}
+        if all(one.start in reached or one.start not in read for one in launch.everything):
+            return False
+        self._wide.add((id(launch.job.cubin), launch.job.kernel))
+        for one in launch.everything:
+            one.changed()
+        return True
 
     def _time(self, launch: Pending, trace: Trace, instructions: int | None) -> None:
         if not trace.warps:

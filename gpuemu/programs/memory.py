@@ -22,6 +22,9 @@ from gpuemu.programs.protocol import BASE, HEAP_BYTES, PAGE_BYTES, MemoryKind
 _WORD = 8
 _BLOCK_BYTES = 1 << 22
 MOST_SEARCHED_BYTES = 1 << 26
+_NEAR = (0, 1 << 16)
+"""An address leads to the allocations at these distances, because programs also pass `a - 1`. The end of an array is in
+its last page."""
 _NO_RESERVE = 0x4000
 """MAP_NORESERVE, which Python's mmap has no name for."""
 _NOT_OURS = (MemoryKind.MANAGED, MemoryKind.PINNED, MemoryKind.REGISTERED)
@@ -162,11 +165,12 @@ class ProgramMemory:
         todo += [start for start in self._starts if not BASE <= start < BASE + HEAP_BYTES]
         found: dict[int, Allocation] = {}
         while todo:
-            one = self.at(todo.pop())
-            if one is None or one.start in found:
-                continue
-            found[one.start] = one
-            if len(one.data) > MOST_SEARCHED_BYTES:
-                return self.everything
-            todo += one.pointers()
+            address = todo.pop()
+            for one in map(self.at, (address + distance for distance in _NEAR)):
+                if one is None or one.start in found:
+                    continue
+                found[one.start] = one
+                if len(one.data) > MOST_SEARCHED_BYTES:
+                    return self.everything
+                todo += one.pointers()
         return [found[start] for start in sorted(found)]

@@ -148,6 +148,25 @@ def test_the_host_may_read_missing_values_in_managed_memory_after_it_waits(
     assert program.journal.lacks_values
 
 
+def test_a_kernel_that_reads_where_no_address_leads_reaches_all_memory(cubin: bytes) -> None:
+    program = Program(cubin)
+    data, _, other = (program.allocate(np.zeros(COUNT, "i4")) for _ in range(3))
+    at = program.allocate(np.array([(other - data) // 4 + 5], "i8"))
+    for _ in range(5):
+        program.launch("outside_from", 1, 1, "QQ", data, at)
+    assert program.read(other, "i4", 6).tolist() == [0] * 5 + [5]
+
+
+def test_an_address_before_an_array_leads_to_it(cubin: bytes) -> None:
+    program = Program(cubin)
+    at, data = program.allocate(np.array([10], "i8")), program.allocate(np.zeros(COUNT, "i4"))
+    reached = program.device._memory.reached([(data - 4).to_bytes(8, "little")], [])
+    assert [one.start for one in reached] == [at, data]
+    for _ in range(5):
+        program.launch("outside_from", 1, 1, "QQ", data - 4, at)
+    assert program.read(data, "i4", 10).tolist() == [0] * 9 + [5]
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_launches_reach_host_memory_that_the_program_has_registered(cubin: bytes, waits: bool) -> None:
     program = Program(cubin)
