@@ -132,6 +132,16 @@ def test_a_captured_graph_runs_when_it_is_launched_and_in_order(execute: Callabl
     assert all(line.endswith(" 0") for line in run.out.splitlines() if line.startswith("cuda"))
 
 
+def test_a_stream_may_be_destroyed_after_its_part_of_a_capture(execute: Callable[..., Any]) -> None:
+    joined = CAPTURE.replace("SHOW(cudaStreamEndCapture", "SHOW(cudaStreamDestroy(two)); SHOW(cudaStreamEndCapture")
+    run = execute(joined)
+    assert run.out.splitlines()[-1] == "300 24"
+    assert "nodes 4" in run.out
+    assert all(line.endswith(" 0") for line in run.out.splitlines() if line.startswith("cuda"))
+    run = execute(joined.replace("cudaStreamWaitEvent(one, join, 0);", "").partition("cudaGraphGetNodes")[0] + "}")
+    assert [line.rsplit(" ", 1)[1] for line in run.out.splitlines()] == ["0", "0", "904"], "the part is not joined"
+
+
 def test_what_may_not_be_done_while_a_stream_is_captured(execute: Callable[..., Any]) -> None:
     run = execute(HEAD + r"""
     int main() {

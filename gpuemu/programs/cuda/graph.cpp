@@ -29,6 +29,8 @@ struct Capture {
   int mode;  // 0 global, 1 of the thread, 2 relaxed
   std::thread::id thread;
   std::set<Stream *> streams;
+  std::vector<Node *> last{};  // the last nodes of streams that the program has destroyed meanwhile
+  bool is_invalidated = false;  // by one of those streams
 };
 
 std::vector<Capture> &captures() {
@@ -197,6 +199,14 @@ void join_capture(Stream *stream, Graph *graph) {
     if (one.graph == graph) one.streams.insert(stream);
 }
 
+void leave_capture(Stream *stream) {
+  for (auto &one : captures())
+    if (one.streams.erase(stream)) {
+      one.last.insert(one.last.end(), stream->last.begin(), stream->last.end());
+      one.is_invalidated |= stream->is_invalidated;
+    }
+}
+
 Graph *end_capture(Stream *stream) {
   need(stream->capture, 401);  // an illegal state
   need(stream->is_capture_origin, kCaptureUnmatched);
@@ -204,7 +214,8 @@ Graph *end_capture(Stream *stream) {
   Capture capture = *found;
   captures().erase(found);
   Graph *graph = capture.graph;
-  bool is_invalid = false, is_joined = true;
+  bool is_invalid = capture.is_invalidated, is_joined = true;
+  for (Node *node : capture.last) is_joined &= comes_before(node, stream->last);
   for (Stream *one : capture.streams) {
     is_invalid |= one->is_invalidated;
     for (Node *node : one->last)  // every other stream's last nodes have to come before some node of the origin

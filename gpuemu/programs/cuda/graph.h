@@ -47,6 +47,7 @@ void perform_graph(const Graph &graph, Stream *stream);
 void begin_capture(Stream *stream, int mode, Graph *into, std::vector<Node *> after);
 Graph *end_capture(Stream *stream);
 void join_capture(Stream *stream, Graph *graph);
+void leave_capture(Stream *stream);  // before the program destroys a stream that is not the origin
 bool is_being_captured(const Graph *graph);
 extern thread_local int allowed_capture_mode;  // cudaThreadExchangeStreamCaptureMode
 bool any_capture();       // for calls that may not be made meanwhile: captures of mode 0 and of this thread

@@ -185,8 +185,9 @@ Stream *new_stream(unsigned flags, int priority) {
 
 void remove_stream(Stream *stream) {
   need(streams().count(stream), kInvalidHandle);
-  need(!stream->capture, kCaptureUnsupported);
+  need(!stream->capture || !stream->is_capture_origin, kCaptureUnsupported);
   wait_for_host_functions();
+  if (stream->capture) leave_capture(stream);
   streams().erase(stream);
   delete stream;
 }
