@@ -109,6 +109,17 @@ COMMANDS = {
             option("--write", action="store_true", help="write the fitted model to gpuemu/studies/rank/spread.yaml"),
         ),
     ),
+    "winners": Command(
+        "winners", "place the winners of public tuning runs in the order of gpuemu rank; needs Triton, no GPU",
+        (
+            option("wheel", type=Path, help="sglang's wheel: `pip download sglang --no-deps`"),
+            option("--chip", action="append", help="only this chip; may be repeated"),
+            option("--spaces", type=int, default=2, help="tuned entries of each chip"),
+            option("--sample", type=int, default=40, help="configurations of each space, the winner among them"),
+            option("--tokens", type=int, default=512, help="only entries of at most so many tokens"), TWO,
+            option("-o", "--output", type=Path, help="also write every winner's place, as CSV"),
+        ),
+    ),
     "hopper": Command(
         "hopper.score", "emulate measured launches of Hopper's asynchronous units, and compare; no GPU needed",
         (H100, SM_90, TWO, FAMILY, WORST), PARTS,

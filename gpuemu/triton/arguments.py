@@ -37,10 +37,14 @@ class HostArray(np.ndarray[Any, Any]):
 
 
 class Arguments:
-    """The parameters of one launch. Each storage is one array, even if several tensors lie in it."""
+    """The parameters of one launch. Each storage is one array, even if several tensors lie in it.
 
-    def __init__(self, kernel: str, descriptors: Sequence[Mapping[str, Any]] | None):
+    `kept`: the arrays keep their tensors alive, for a launch that executes after the program has gone on.
+    """
+
+    def __init__(self, kernel: str, descriptors: Sequence[Mapping[str, Any]] | None, kept: bool = False):
         self._kernel = kernel
+        self._kept = kept
         self._descriptors = iter(descriptors or ())
         self._has_maps = bool(descriptors)
         self._storages: dict[tuple[int, int], NDArray[np.uint8]] = {}
@@ -76,7 +80,9 @@ class Arguments:
         """All bytes of the memory that a tensor lies in."""
         start, size = _reach(value)
         if (start, size) not in self._storages:
-            memory = (ctypes.c_uint8 * size).from_address(start) if size else ()
+            memory: Any = (ctypes.c_uint8 * size).from_address(start) if size else ()
+            if self._kept and size:
+                memory.owner = value
             self._storages[start, size] = np.asarray(memory, np.uint8)
         return self._storages[start, size]
 

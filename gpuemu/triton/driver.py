@@ -151,7 +151,7 @@ class Launcher:
             raise GpuemuError.one("triton", None, function.name, found, "expected 1, because clusters are not executed")
         if enter is not None:
             enter(told)
-        arguments = Arguments(function.name, getattr(metadata, "tensordesc_meta", None))
+        arguments = Arguments(function.name, getattr(metadata, "tensordesc_meta", None), self._device.keeps_buffers)
         for kind, value in zip(self._signature.values(), values, strict=True):
             arguments.add(kind, value)
         found_args = arguments.found

@@ -50,6 +50,9 @@ class Device:
     `nanoseconds` is its clock: the sum of the durations of its launches.
     """
 
+    keeps_buffers = False
+    """Whether a launch's tensors outlive the launch."""
+
     def __init__(self, arch: Architecture, timed: bool, checked: bool, keep: int):
         self.arch = arch
         self.timed = timed

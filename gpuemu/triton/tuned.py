@@ -33,6 +33,7 @@ class LeftOutError(Exception):
 class _Preparing(Device):
     """A driver that keeps the last launch instead of executing it."""
 
+    keeps_buffers = True
     prepared: LaunchConfig | None = None
 
     def launch(self, config: LaunchConfig, registers: int) -> Launch:
@@ -70,8 +71,9 @@ class Tuned:
                 raise
             except Exception as error:
                 raise LeftOutError(_sentence(error)) from None
-        assert made.prepared is not None
-        return made.prepared
+        prepared, made.prepared = made.prepared, None  # Triton keeps the device, which must not keep the tensors
+        assert prepared is not None
+        return prepared
 
 
 def _sentence(error: Exception) -> str:

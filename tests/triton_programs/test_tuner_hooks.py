@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuemu
+from gpuemu.arch.hardware import hardware
 from gpuemu.base.errors import GpuemuError
 
 triton = pytest.importorskip("triton", reason="the hooks are Triton's")
 import triton.language as tl  # noqa: E402
+
+from gpuemu.triton.tuned import Tuned  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="Triton is Linux's")]
 COUNT = 4096
@@ -95,3 +100,20 @@ def test_configurations_share_their_buffers(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(every) == 6
     for number in range(2):  # x and out
         assert len({id(one.args[number].array) for one in every}) == 1
+
+
+def test_a_prepared_launch_keeps_the_arrays_that_only_the_program_knew() -> None:
+    kernel, alive = triton.jit(body), []
+
+    def launched(_: int) -> None:
+        x, out = np.full(COUNT, 7, np.float32), np.zeros(COUNT, np.float32)
+        alive.append(weakref.ref(x))
+        kernel[(32,)](x, out, COUNT, BLOCK=128)
+
+    prepared = Tuned(hardware("sm_89", ())[0], [{}], launched, {}).compile(0)
+    gc.collect()
+    assert alive[0]() is not None
+    np.testing.assert_array_equal(prepared.args[0].array.view(np.float32), 7)
+    del prepared
+    gc.collect()
+    assert alive[0]() is None
