@@ -99,7 +99,8 @@ class Joint:
         random = np.random.default_rng(1)
         roots = np.linalg.cholesky(model.covariance(figures[:_MOST]))
         scale = np.sqrt(model.degrees / random.chisquare(model.degrees, (SAMPLES, 1)))
-        self.logs: Floats = logs + scale * (random.standard_normal((SAMPLES, len(logs))) @ roots.T)
+        # A configuration has the same samples whether or not slower ones were left out.
+        self.logs: Floats = logs + scale * (roots @ random.standard_normal((len(logs), SAMPLES))).T
         """Natural logarithms by sample and configuration."""
         self.good = self.logs <= self.logs.min(axis=1, keepdims=True) + math.log1p(WITHIN)
         """Whether a configuration is within 1% of the fastest, by sample."""

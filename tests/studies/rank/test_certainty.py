@@ -187,3 +187,8 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert space.measured.tolist() == [7.0, 1.5]
     with pytest.raises(estimate.RecordError, match="Write it with"):
         estimate.read(tmp_path / "missing.csv")
+
+
+def test_slow_configurations_do_not_change_the_certainty_of_fast_ones() -> None:
+    few, many = certainties(figures(100.0, 103.0)), certainties(figures(100.0, 103.0, 900.0, 950.0))
+    assert many[:2] == few
