@@ -41,7 +41,7 @@ class RankedRow:
     def data(self) -> dict[str, Any]:
         return {
             "place": self.place, "configuration": self.label, "values": dict(self.values), "chip": self.chip,
-            **self.figures, "why": self.why, **({} if self.certainty is None else self.certainty.data()),
+            **self.figures, "why": self.why,
         }  # fmt: skip
 
 
@@ -98,13 +98,20 @@ class Ranking:
         """Flat records for pandas.DataFrame and polars.DataFrame."""
         dropped = ("values", "stalls", "notes")
         return [
-            {**{k: v for k, v in row.data().items() if k not in dropped}, **row.values} for row in self.rows
+            {
+                **{k: v for k, v in row.data().items() if k not in dropped},
+                **({} if row.certainty is None else row.certainty.data()), **row.values,
+            }
+            for row in self.rows
         ]  # fmt: skip
 
     def data(self) -> dict[str, Any]:
         return {
             "chips": list(self.chips), "rows": [row.data() for row in self.rows],
             "refused": [row.data() for row in self.refused], "measure": self._to_measure(),
+            "certainties": [
+                {"chip": row.chip, "place": row.place, **row.certainty.data()} for row in self.rows if row.certainty
+            ],
         }  # fmt: skip
 
     def _to_measure(self) -> list[dict[str, Any]]:
