@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuemu.arch import Architecture, as_architecture, load_arch
 from gpuemu.base.errors import GpuemuError, Problem
-from gpuemu.chip.launch import estimate_launch
+from gpuemu.chip.launch import simulate_launch
 from gpuemu.engine import Observer, StuckError, execute
 from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
@@ -80,7 +80,7 @@ def replay(
         log = execute(program, arch, engine, observer)
     except StuckError as stuck:
         raise GpuemuError(_stuck_problem(trace, *warp) for warp in stuck.warps[:8]) from None
-    on_the_chip = partial(estimate_launch, trace, arch, program, log, engine)
+    on_the_chip = partial(simulate_launch, trace, arch, program, log, engine)
     return Result(trace, arch, program, log, on_the_chip, partial(_again, trace, arch, program, engine), as_html)
 
 

@@ -51,9 +51,6 @@ SEQUENCES = option("file", type=Path, help="YAML, such as validation/sequences/t
 ENCODINGS = option("--gpu", default="h200", help="the data folder whose machine code teaches the encodings")
 BUILT = option("folder", type=Path, help="the folder that `build` wrote")
 PARTS = ("all", "held-out", "fit")
-SIMULATED = option(
-    "--simulated", action="store_true", help="simulate all SMs in time, which is to replace the estimate"
-)
 
 COMMANDS = {
     "build": Command(
@@ -96,7 +93,7 @@ COMMANDS = {
         "grids.score", "estimate whole grids that were measured, and compare; no GPU needed",
         (
             H100, SM_90, TWO, FAMILY, WORST,
-            option("--chip", help="the chip that was measured; by default the folder's name"), SIMULATED,
+            option("--chip", help="the chip that was measured; by default the folder's name"),
         ), PARTS,
     ),
     "tuning": Command(
@@ -130,7 +127,7 @@ COMMANDS = {
             option("--chip", default="H200", help="a chip of sm_90"),
             option("--kernel", help="only this kernel of continuity.cu"),
             option("--value", help="only this value of the chip, or `grid`"),
-            option("--steps", type=int, default=40, help="steps of each value"), TWO, SIMULATED,
+            option("--steps", type=int, default=40, help="steps of each value"), TWO,
         ),
     ),
     "published": Command(

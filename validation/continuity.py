@@ -18,9 +18,7 @@ import numpy as np
 
 import gpuemu
 from gpuemu.arch import Architecture
-from gpuemu.chip.estimate import LaunchEstimate
-from gpuemu.chip.launch import estimate_launch
-from gpuemu.chip.whole import simulate_launch
+from gpuemu.chip.launch import simulate_launch
 from gpuemu.engine import execute
 from gpuemu.program.lowering import lower
 from validation.replay import executor
@@ -80,19 +78,18 @@ class Step:
         return (-self.change if self.value == GRID else self.change) - self.limit
 
 
-def durations(job: tuple[str, str, int, str, bool]) -> list[tuple[float, float]]:
+def durations(job: tuple[str, str, int, str]) -> list[tuple[float, float]]:
     """(value, Duration in nanoseconds) of a kernel at each step of a value of a chip."""
-    kernel, value, steps, chip, simulated = job
-    of = simulate_launch if simulated else estimate_launch
+    kernel, value, steps, chip = job
     arch = gpuemu.load_arch("sm_90").with_overrides({"chip": chip})
     if value == GRID:
         rounds = (
             np.geomspace(GRIDS[kernel] / 4, GRIDS[kernel] * 4, steps) // arch.chips[chip].sms * arch.chips[chip].sms
         )
         grids = np.unique(rounds[:, None].astype(int) + np.arange(3)).tolist()  # a CTA more than all SMs have alike
-        return [(grid, _estimates(kernel, grid, arch, of)(arch)) for grid in grids]
+        return [(grid, _estimates(kernel, grid, arch)(arch)) for grid in grids]
     now = getattr(arch.chips[chip], value)
-    estimate = _estimates(kernel, GRIDS[kernel], arch, of)
+    estimate = _estimates(kernel, GRIDS[kernel], arch)
     found = []
     for share in np.geomspace(LEAST, MOST, steps).tolist():
         new = type(now)(now * share)
@@ -100,9 +97,7 @@ def durations(job: tuple[str, str, int, str, bool]) -> list[tuple[float, float]]
     return found
 
 
-def _estimates(
-    kernel: str, grid: int, arch: Architecture, of: Callable[..., LaunchEstimate]
-) -> Callable[[Architecture], float]:
+def _estimates(kernel: str, grid: int, arch: Architecture) -> Callable[[Architecture], float]:
     """A function that returns the Duration of the launch on a chip with the same SMs."""
     a, b = np.zeros(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
     elements = ELEMENTS // 4 if kernel == "copy" else ELEMENTS
@@ -111,18 +106,18 @@ def _estimates(
     log = execute(program, arch)
 
     def estimate(changed: Architecture) -> float:
-        return of(trace, changed, program, log).elapsed * 1000 / changed.chips[changed.chip].clock_mhz
+        return simulate_launch(trace, changed, program, log).elapsed * 1000 / changed.chips[changed.chip].clock_mhz
 
     return estimate
 
 
 def scan(
     kernels: Sequence[str], values: Sequence[str], steps: int, chip: str = "H200", jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None, simulated: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Step]:  # fmt: skip
     """All steps of these values for these kernels, in that order."""
-    todo = [(kernel, value, steps, chip, simulated) for kernel in kernels for value in values]
-    found: dict[tuple[str, str, int, str, bool], list[tuple[float, float]]] = {}
+    todo = [(kernel, value, steps, chip) for kernel in kernels for value in values]
+    found: dict[tuple[str, str, int, str], list[tuple[float, float]]] = {}
     if jobs == 1:
         for job in todo:
             found[job] = durations(job)
@@ -162,6 +157,6 @@ def main(options: argparse.Namespace) -> int:
     kernels = [options.kernel] if options.kernel else list(GRIDS)
     values = [options.value] if options.value else VALUES
     with progress_bar() as progress:
-        found = scan(kernels, values, options.steps, options.chip, options.jobs or 2, progress, options.simulated)
+        found = scan(kernels, values, options.steps, options.chip, options.jobs or 2, progress)
     print("\n".join(table(found)))
     return 1 if violations(found) else 0

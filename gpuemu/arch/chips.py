@@ -24,12 +24,10 @@ class Chip(Part):
     tensor_clock_mhz: int | None = whole("clock of SMs that use their tensor cores", 1, 100_000, "MHz", True)
     rates_clock_mhz: int | None = whole("SM clock for which rates per cycle apply; null: any", 1, 100_000, "MHz", True)
     l2_kibibytes: int | None = whole("size of L2, which all its SMs share", 1, 1 << 24, "KiB", optional=True)
+    l2_slices: int | None = whole("slices of L2; null: one for each 512 KiB", 1, 10_000, "slices", True)
     gpcs: int | None = whole("groups of SMs that merge their requests to L2", 1, 1000, "GPCs", True)
     merged_requests: int | None = whole("equal requests of a GPC's SMs that L2 gets as one", 1, 1000, "SMs", True)
-    merge_cycles: int | None = whole("time after the first of them, if L2 has the data", 0, 100_000, "cycles", True)
-    merge_missed_cycles: int | None = whole("the same if the data comes from DRAM", 0, 100_000, "cycles", True)
-    drift_cycles: float | None = rate("drift between SMs with several CTAs per wait", "cycles", 0.001, 1e5, True)
-    drift_alone_cycles: float | None = rate("the same for SMs with one CTA", "cycles", 0.001, 1e5, True)
+    merge_cycles: int | None = whole("time for more of them after L2 has the data", 0, 100_000, "cycles", True)
     far_cycles: int | None = whole(
         "additional wait of the SM farthest from a line over the mean SM", 0, 100_000, "cycles", True
     )

@@ -21,7 +21,6 @@ from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.chip import dispatch, simulation
 from gpuemu.chip.cta_work import is_even
 from gpuemu.chip.events import Queue
-from gpuemu.chip.l2 import KIB, LINE_BYTES
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
@@ -30,6 +29,7 @@ from gpuemu.chip.memory import (
     END_AT,
     HALF_BYTES,
     LAST,
+    LINE_BYTES,
     LOADED,
     MERGES,
     PEAK,
@@ -47,6 +47,7 @@ from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE, Moves, Places, Simu
 from gpuemu.chip.streams import Anywhere, L2Requests, Move, Numbers
 from gpuemu.engine import twins
 
+KIB = 1024
 MODULES = "gpuemu.chip.memory", "gpuemu.chip.events", "gpuemu.chip.simulation"
 MOST_WORK = 4_000_000
 """About so many steps and lines are simulated of a launch. The rest goes on as the second half of these."""
@@ -267,7 +268,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
     memory, mio = arch.global_memory, arch.mio
     before = mio.queue_latency_cycles + mio.cycles_per_source_register
     size = chip.l2_held_kibibytes or chip.l2_kibibytes or (1 << 16)
-    slices = max(1, round((chip.l2_kibibytes or size) / SLICE_KIBIBYTES))
+    slices = chip.l2_slices or max(1, round((chip.l2_kibibytes or size) / SLICE_KIBIBYTES))
     gpcs = max(1, min(sms, chip.gpcs or 1))
     l2 = memory.l2.latency_cycles + memory.l2.spread_cycles // 2
     dram = memory.latency_cycles + memory.spread_cycles // 2

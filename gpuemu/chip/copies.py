@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.chip.cta_work import COPIES, copies_in
-from gpuemu.chip.l2 import LINE_BYTES
+from gpuemu.chip.memory import LINE_BYTES
 from gpuemu.chip.streams import COUNTS, SECTOR_BYTES, L2Requests, Numbers
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program

@@ -26,14 +26,10 @@ ALIKE = 0.05
 
 @dataclass(frozen=True)
 class Pace:
-    """Warp instructions per cycle that an SM executes for one CTA alone, and for many CTAs together.
-
-    A CTA keeps its place for `besides` cycles more than its instructions take.
-    """
+    """Warp instructions per cycle that an SM executes for one CTA alone, and for many CTAs together."""
 
     alone: float
     together: float = float("inf")
-    besides: float = 0.0
 
     def of_each(self, living: int) -> float:
         """Warp instructions per cycle of each CTA, if `living` CTAs share the SM."""
@@ -49,10 +45,6 @@ class Dealt:
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
     sms: NDArray[np.int64]
-
-    def starts_of_all(self, ctas: int) -> NDArray[np.int64]:
-        """The cycle in which each CTA of the grid begins."""
-        return np.interp(np.arange(ctas), self.numbers, self.starts).astype(np.int64)
 
     def beside(self, cta: int) -> list[int]:
         """Numbers of the CTAs on the same SM halfway through the life of `cta`, including itself."""
@@ -70,10 +62,10 @@ def order(sms: int, count: int) -> NDArray[np.int64]:
     return both[both < sms][:count]
 
 
-def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between: float = 0.0) -> Dealt:
-    """Assign CTAs with these numbers of warp instructions in order, `between` cycles apart."""
+def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace) -> Dealt:
+    """Assign CTAs with these numbers of warp instructions in order."""
     step = min(-(-len(work) // MOST_DEALT), max(1, sms // FEWEST_SMS))
-    numbers, sms, between = np.arange(0, len(work), step), sms // step, between * step
+    numbers, sms = np.arange(0, len(work), step), sms // step
     todo = work[numbers].tolist()
     first = order(sms, sms * resident).tolist()
     free = [(0.0, n, sm) for n, sm in enumerate(first)]  # when a place becomes free; ties in their order
@@ -95,9 +87,9 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between
             when = since[sm] + max(0.0, targets[sm][0][0] - done[sm]) / pace.of_each(living[sm])
             heapq.heappush(leaving, (when, version[sm], sm))
 
-    cta, may = 0, 0.0
+    cta = 0
     while cta < len(todo) or leaving:
-        begin = max(free[0][0], may) if cta < len(todo) and free else float("inf")
+        begin = free[0][0] if cta < len(todo) and free else float("inf")
         if leaving and leaving[0][0] <= begin:
             now, number, sm = heapq.heappop(leaving)
             if number != version[sm]:
@@ -105,7 +97,7 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between
             advance(sm, now)
             _, gone = heapq.heappop(targets[sm])
             living[sm] -= 1
-            ends[gone] = now + pace.besides
+            ends[gone] = now
             heapq.heappush(free, (ends[gone], turn, sm))
             turn += 1
         else:
@@ -114,21 +106,9 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace, between
             heapq.heappush(targets[sm], (done[sm] + todo[cta], cta))
             living[sm] += 1
             starts[cta], homes[cta] = begin, sm
-            cta, may = cta + 1, begin + between
+            cta += 1
         next_leaves(sm)
     return Dealt(float(ends.max()), numbers, starts, ends, homes)
-
-
-def pace_of(work: NDArray[np.float64], cycles: float, resident: int, alone: float, besides: float) -> Pace:
-    """The pace of an SM that executes these CTAs in `cycles`, `resident` at once. `alone`: the pace of one CTA."""
-    low, high = alone / 8, alone * resident
-    for _ in range(24):
-        middle = (low + high) / 2
-        if deal(work, 1, resident, Pace(alone, middle, besides)).end > cycles:
-            low = middle
-        else:
-            high = middle
-    return Pace(alone, high, besides)
 
 
 def company(work: NDArray[np.float64], sms: int, resident: int) -> list[int]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuemu.arch.chips import Chip
-
 SECTOR_BYTES = 32
+ALONE, SHARES, DRAM, L2, ATOMICS, DEALING = (
+    "the SM with the most CTAs", "the SMs' shares of L2 and DRAM", "DRAM", "L2", "atomics on one address",
+    "dealing out CTAs",
+)  # fmt: skip
+LATENCY, TOO_FEW, TAIL = "latencies of L2 and DRAM", "too few CTAs", "the tail: the last CTAs leave SMs idle"
+"""The limits of a launch."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,6 @@ class Traffic:
     dram_written: int
     dirtied: int
     looked_at: int
-
-    def dram_bytes(self, chip: Chip) -> float:
-        """Bytes that take DRAM's time: those that it reads and writes, and a share of the dirty bytes left in L2."""
-        held_back = max(0, self.dirtied - self.dram_written)
-        return self.dram_read + self.dram_written + (chip.dirty_share or 0.0) * held_back
 
 
 @dataclass(frozen=True)

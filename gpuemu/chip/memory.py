@@ -28,8 +28,8 @@ WAYS, SUB_CORES, BLOCKS, MERGES = 16, 4, 1 << 12, 1 << 15
 """Lines of a set of L2, sub-cores of an SM, and places for blocks of atomics and for loads that may merge."""
 RECENT_CYCLES = 2000.0
 """How busy a channel is, is known from about so long before."""
-HALF_BYTES = 64
-"""DRAM transfers half a line at a time."""
+LINE_BYTES, HALF_BYTES = 128, 64
+"""A line of L2, of which DRAM transfers a half at a time."""
 LOADED, ASKED, STORED, READ, DIRTIED, WRITTEN, UNWRITTEN, CLOCK, LAST, DONE, END_AT, OLDEST = range(12)
 PEAK, WORKED, COUNTS = range(12, 15)
 """The counts: sectors that SMs load, that L2 is asked for, and that are stored; halves that DRAM reads, that become
@@ -159,9 +159,15 @@ def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: flo
     return begin - now + 2 * chip.wait_cycles * drawn * pressure(memory, channel, now, halves * chip.channel_half)
 
 
+def set_of(sets: int, key: int) -> int:
+    """The set of a line of either side. Lines that follow one another fill all sets alike."""
+    line = key >> 1
+    return (line + mixed(line // sets)) % sets
+
+
 def find(memory: MemoryUnits, sets: int, key: int) -> int:
     """The place of a line in L2, or -1."""
-    first = mixed(key) * sets >> 31
+    first = set_of(sets, key)
     for place in range(first * WAYS, first * WAYS + WAYS):
         if memory.tag[place] == key:
             return place
@@ -173,7 +179,7 @@ def enter(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
 
     With a negative cycle, nothing takes time.
     """
-    first = mixed(key) * chip.sets >> 31
+    first = set_of(chip.sets, key)
     best = first * WAYS
     for place in range(first * WAYS, first * WAYS + WAYS):
         if memory.touch[place] < memory.touch[best]:
@@ -238,26 +244,32 @@ def load_line(
     memory.counts[ASKED] += sent
     looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
-    missing, found = halves_of(mask) & ~memory.present[place], now + looked
-    if missing:
-        other = find(memory, chip.sets, 2 * line + 1 - gpc % 2)
-        if other >= 0:
-            if missing & memory.present[other]:
-                memory.comes[place] = max(memory.comes[place], memory.comes[other])
-            memory.present[place] |= memory.present[other]
-            missing &= ~memory.present[place]
-    if missing:
-        halves = (missing & 1) + (missing >> 1)
-        memory.counts[READ] += halves
-        away = chip.dram_cycles + chip.spread_cycles * (mixed(line + 7777) / 2147483648.0 - 0.5)
-        memory.comes[place] = found + transfer(memory, chip, line, found, halves) + away
-        memory.present[place] |= missing
+    found = now + looked
+    fetch(memory, chip, place, 2 * line + gpc % 2, halves_of(mask), found)
     reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles
     if joins and chip.merged > 1:
         memory.merge_key[slot], memory.merge_count[slot], memory.merge_sm[slot] = key, 1, sm
         memory.merge_until[slot] = max(found, memory.comes[place]) + chip.merge_cycles
         memory.merge_reply[slot] = reply
     return reply + far
+
+
+def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, halves: int, now: float) -> None:
+    """L2 gets the halves of a line that it lacks, from the other side of the chip or from DRAM."""
+    missing, line = halves & ~memory.present[place], key >> 1
+    if missing:
+        other = find(memory, chip.sets, key ^ 1)
+        if other >= 0:
+            if missing & memory.present[other]:
+                memory.comes[place] = max(memory.comes[place], memory.comes[other])
+            memory.present[place] |= memory.present[other]
+            missing &= ~memory.present[place]
+    if missing:
+        count = (missing & 1) + (missing >> 1)
+        memory.counts[READ] += count
+        away = chip.dram_cycles + chip.spread_cycles * (mixed(line + 7777) / 2147483648.0 - 0.5)
+        memory.comes[place] = now + transfer(memory, chip, line, now, count) + away
+        memory.present[place] |= missing
 
 
 def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> int:
@@ -285,15 +297,20 @@ def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> i
 
 
 def store_line(
-    memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float, cycles: float
+    memory: MemoryUnits, chip: Chip, sm: int, line: int, mask: int, sent: int, now: float, cycles: float, adds: bool
 ) -> float:
-    """The cycle in which L2 has taken the sectors of a line that an SM stores, each line in at least so many cycles."""
+    """The cycle in which L2 has taken the sectors of a line that an SM stores, each line in at least so many cycles.
+
+    `adds`: it belongs to an atomic, for which L2 fetches what was there.
+    """
     at = slices_at(chip)
     gpc = sm * chip.gpcs // chip.sms
     memory.counts[STORED] += sent
     piece = mixed(line) * chip.slices >> 31
     taken = now + take(memory, at[1] + piece, now, max(cycles, sent * chip.store_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
+    if adds:
+        fetch(memory, chip, place, 2 * line + gpc % 2, halves_of(mask), taken)
     memory.present[place] |= halves_of(mask)
     halves = float(becomes_dirty(memory, chip, place, halves_of(mask)))
     more = memory.counts[UNWRITTEN] - memory.counts[PEAK]

@@ -27,6 +27,7 @@ from gpuemu.chip.memory import (
     Floats,
     Ints,
     MemoryUnits,
+    find,
     keep_line,
     load_line,
     mixed,
@@ -36,8 +37,8 @@ from gpuemu.chip.memory import (
     take,
 )
 
-RUN, LOAD, STORE, ATOMIC, REPLY, ARRIVE, MEET, END = range(8)
-"""The action of a step after its work: none, a request of three kinds, a wait for a reply, an arrival at a meeting, a
+RUN, LOAD, STORE, ATOMIC, REDUCTION, REPLY, ARRIVE, MEET, END = range(9)
+"""The action of a step after its work: none, a request of four kinds, a wait for a reply, an arrival at a meeting, a
 wait for the meeting, or the end of the warp.
 """
 FIXED, PRIVATE = -1, -2
@@ -173,22 +174,24 @@ def part_of(steps: Steps, line: int, address: int, part: int) -> tuple[int, int]
     return (low, first) if part == 0 else (high, sent - first)
 
 
-def send(
-    launch: Simulation, sm: int, number: int, line: int, part: tuple[int, int], now: float, serial: float
-) -> float:
-    """Store to a line, or execute atomics there for `serial` cycles; return when L2 is done."""
+def send(launch: Simulation, sm: int, number: int, line: int, part: tuple[int, int], now: float, kind: int) -> float:
+    """Store to a line, or execute atomics there; return when L2 has the data, or when the reply of an atomic comes."""
     memory, chip, at = launch.memory, launch.chip, slices_at(launch.chip)
     mask, sent = part
+    changes = kind != STORE
     port, out = at[5] + sm, (sent + launch.steps.masks[line]) * chip.out_sector
     leaves = now + take(memory, port, now, out) + out
-    cycles = chip.slice_line if serial >= 0 else chip.store_line
-    taken = max(leaves, store_line(memory, chip, sm, number, mask, sent, now, cycles))
+    cycles = chip.slice_line if changes else chip.store_line
+    taken = max(leaves, store_line(memory, chip, sm, number, mask, sent, now, cycles, changes))
     memory.free[port] = max(memory.free[port], taken - chip.l2_cycles)
-    if serial >= 0:
+    done = taken
+    if changes:
+        place, serial = find(memory, chip.sets, 2 * number + sm * chip.gpcs // chip.sms % 2), launch.steps.serial[line]
+        taken = max(taken, memory.comes[place])
         block = at[8] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
         taken += take(memory, block, taken, serial) + serial
     memory.counts[LAST] = max(memory.counts[LAST], taken + chip.l2_cycles)
-    return taken + chip.atomic_cycles if serial >= 0 else taken
+    return taken + chip.atomic_cycles if kind == ATOMIC else done
 
 
 def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
@@ -211,8 +214,7 @@ def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
             if not stores:
                 reply = load_line(memory, chip, sm, number, mask, sent, now, steps.masks[line] == 0)
             else:
-                serial = steps.serial[line] if kind == ATOMIC else -1.0
-                reply = send(launch, sm, number, line, (mask, sent), now, serial)
+                reply = send(launch, sm, number, line, (mask, sent), now, kind)
             done = max(done, reply)
     return done
 
@@ -272,7 +274,7 @@ def take_step(launch: Simulation, warp: int, now: float) -> None:
         go_on(launch, warp, now)
         return
     kind, at = steps.kind[step], steps.at[step]
-    if kind in (LOAD, STORE, ATOMIC):
+    if kind in (LOAD, STORE, ATOMIC, REDUCTION):
         reply = ask(launch, place // launch.chip.resident, places.on[place], step, now)
         places.reply[place * requests + at] = reply
         places.ends[place] = max(places.ends[place], reply)

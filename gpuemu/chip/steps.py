@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.meetings import Meetings, meetings_of
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, REPLY, RUN, STORE, Steps
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, REDUCTION, REPLY, RUN, STORE, Steps
 from gpuemu.chip.streams import L2Requests, Numbers
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
@@ -230,7 +230,7 @@ class _Builder:
             return
         rows, lead = self.rows(request), int(columns.lead[request])
         if op.is_plain_global_store or (op.is_atomic and op.is_store):
-            self.request(at + 1, ATOMIC if op.is_atomic else STORE, rows, lead)
+            self.request(at + 1, REDUCTION if op.is_atomic else STORE, rows, lead)
             return
         if len(rows):
             number = self.request(at + 1, ATOMIC if op.is_atomic else LOAD, rows, lead)

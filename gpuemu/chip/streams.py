@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.chip.cta_work import COPIES
-from gpuemu.chip.l2 import LINE_BYTES
+from gpuemu.chip.memory import LINE_BYTES
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program

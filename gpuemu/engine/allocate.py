@@ -15,7 +15,7 @@ from gpuemu.engine.reach import reach
 from gpuemu.engine.records import NEVER, Record, as_objects, columns, fields, objects
 from gpuemu.engine.room import Room
 from gpuemu.engine.setup import Setup
-from gpuemu.engine.spec import ALONE, Share, Spec, fill
+from gpuemu.engine.spec import Spec, fill
 from gpuemu.engine.state import Core, Cta, Flight, Ring, Sm, State, Warp
 from gpuemu.engine.unit import Kept, each_sub_core
 from gpuemu.engine.write_program import write_program
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from gpuemu.arch import Architecture
 
 
-def allocate(program: Program, arch: Architecture, compiled: bool, share: Share = ALONE) -> State:
+def allocate(program: Program, arch: Architecture, compiled: bool) -> State:
     """The state as Python objects, or as columns for compiled code. Raises GpuemuError if there is no room for it."""
-    return _allocate(program, arch, compiled, share)[0]
+    return _allocate(program, arch, compiled)[0]
 
 
 def overflow(program: Program, arch: Architecture, full: int) -> GpuemuError:
     """The error for a queue that a run has noted as full."""
-    return _allocate(program, arch, True, ALONE)[1].overflow(arch.name, full)
+    return _allocate(program, arch, True)[1].overflow(arch.name, full)
 
 
-def _allocate(program: Program, arch: Architecture, compiled: bool, share: Share) -> tuple[State, Room]:
+def _allocate(program: Program, arch: Architecture, compiled: bool) -> tuple[State, Room]:
     spec = objects(Spec, 1)
-    fill(spec[0], arch, share)
+    fill(spec[0], arch)
     s = spec[0]
     facts = write_program(program, max(1, s.global_memory_l2_block_bytes // s.global_memory_l1_line_bytes))
     room = Room()
@@ -49,7 +49,7 @@ def _allocate(program: Program, arch: Architecture, compiled: bool, share: Share
             facts.ops["reason"][o] = NAMES.index(takers[number].reason)
     flight_of, flights = _flights(program, np.array([takers[number].flies for number in taker], dtype=np.bool_))
     queues = [_queue(program, s, number) for number in range(len(program.pipes))]
-    m = Setup(program, arch, s, facts, room, reach(program, s, facts.reach, arch.name), share, flights, queues)
+    m = Setup(program, arch, s, facts, room, reach(program, s, facts.reach, arch.name), flights, queues)
     kept = {name: _begun(kind, m, compiled) for unit in machine.UNITS for name, kind in unit.records.items()}
     first, acts, core_of = machine.phases_of(s.sm_sub_cores)
     sm = _begun(Kept(Sm), m, compiled)

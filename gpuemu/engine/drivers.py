@@ -20,7 +20,7 @@ from gpuemu.engine.allocate import allocate, overflow
 from gpuemu.engine.log import Log
 from gpuemu.engine.observer import Observer, sees_units
 from gpuemu.engine.records import NEVER, objects
-from gpuemu.engine.spec import ALONE, Share, Spec, fill, refusals
+from gpuemu.engine.spec import Spec, fill, refusals
 from gpuemu.engine.state import State
 from gpuemu.engine.units.barrier import IDS
 from gpuemu.engine.units.cycle import act
@@ -100,13 +100,11 @@ def run_on_simpy(state: State, stop: Callable[[], bool] = lambda: False, observe
     return True
 
 
-def execute(
-    program: Program, arch: Architecture, engine: str = "auto", observer: Observer | None = None, share: Share = ALONE
-) -> Log:
+def execute(program: Program, arch: Architecture, engine: str = "auto", observer: Observer | None = None) -> Log:
     """Run a lowered program on an architecture with `engine` "auto", "simpy" or "compiled"; all give the same log.
 
-    `share` is the SM's part of L2 and DRAM. Raises GpuemuError for values of which an effect would precede its cause,
-    or for which the engine has no room, and StuckError if warps wait for ever.
+    Raises GpuemuError for values of which an effect would precede its cause, or for which the engine has no room, and
+    StuckError if warps wait for ever.
     """
     refuse(arch)
     instructions = len(program.path)
@@ -118,12 +116,12 @@ def execute(
         engine = "simpy" if engine == "auto" else engine
     loop = building.loop_for(engine, instructions, None if observer is None else observer.compiles)
     if loop is None:
-        state = _allocate(program, arch, False, observer, share)
+        state = _allocate(program, arch, False, observer)
         with building.compiling(instructions if engine == "auto" else 0) as compiled:
             if not run_on_simpy(state, compiled, units):
                 loop = building.load()
     if loop is not None:
-        state = _allocate(program, arch, True, observer, share)
+        state = _allocate(program, arch, True, observer)
         while loop(state, CYCLES_AT_ONCE) < NEVER and not state.sm["full"][0]:  # type: ignore[call-overload]
             pass
     _refuse_full(program, arch, state)
@@ -134,8 +132,8 @@ def execute(
     return log
 
 
-def _allocate(program: Program, arch: Architecture, compiled: bool, observer: Observer | None, share: Share) -> State:
-    state = allocate(program, arch, compiled, share)
+def _allocate(program: Program, arch: Architecture, compiled: bool, observer: Observer | None) -> State:
+    state = allocate(program, arch, compiled)
     if observer is not None:
         observer.begins(lambda: int(_column(state.progress, "issued")[0]))
     return state

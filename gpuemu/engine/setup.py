@@ -14,7 +14,7 @@ import numpy as np
 from gpuemu.engine.log import Cycles
 from gpuemu.engine.reach import Reach
 from gpuemu.engine.room import Room
-from gpuemu.engine.spec import Share, Spec
+from gpuemu.engine.spec import Spec
 from gpuemu.engine.write_program import Facts
 from gpuemu.isa.kind import Kind
 from gpuemu.program.program import Program
@@ -32,9 +32,9 @@ WARPGROUP = 4
 class Setup:
     """Everything that the records need to begin.
 
-    `reach` is how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers, and `share` the
-    SM's part of L2 and DRAM. There are `flights` flights. `queues` [pipes]: the entries of the queue of each pipe of a
-    sub-core, 0 for none, and the number of the stall reason while it accepts nothing.
+    `reach` is how far ahead cycles of the register file are noted. `spec` is `arch` in whole numbers. There are
+    `flights` flights. `queues` [pipes]: the entries of the queue of each pipe of a sub-core, 0 for none, and the number
+    of the stall reason while it accepts nothing.
     """
 
     program: Program
@@ -43,7 +43,6 @@ class Setup:
     facts: Facts
     room: Room
     reach: Reach
-    share: Share
     flights: int
     queues: Sequence[tuple[int, int]]
 

@@ -7,12 +7,8 @@ not use, because an effect would precede its cause.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gpuemu.engine.records import fields
 from gpuemu.engine.values import Values
@@ -34,9 +30,8 @@ class Spec(Values):
     * `read_ports`, `write_ports`: ports of the data stage, `separate` or the same.
     * `load_sector_parts`, `load_cycle_parts`: a sector takes the first of the second of a cycle on the path to the SM;
       `store_...` on the path from it, `copy_...` for a line copied through L1, `copy_engine_...` for the copy engine.
-    * `l2_...`, `dram_...`: times of the SM's shares of L2 and DRAM, in SHARE_PARTS of a cycle.
     * `clock_mhz`: the clock of the chip.
-    * `first_touch_dram`: L2 lacks data that nobody has touched before; `cold_code`: it lacks the code, too.
+    * `first_touch_dram`: L2 lacks data and code that nobody has touched before.
     """
 
     clock_mhz: int
@@ -56,67 +51,20 @@ class Spec(Values):
     copy_engine_sector_parts: int
     copy_engine_cycle_parts: int
     first_touch_dram: int
-    cold_code: int
-    l2_load_parts: int
-    l2_line_parts: int
-    l2_store_parts: int
-    l2_store_line_parts: int
-    dram_copy_parts: int
-    copy_absent_parts: int
-    dram_load_parts: int
-    dram_store_parts: int
-    share_burst_cycles: int
 
 
-SHARE_PARTS = 1024
-"""The parts of a cycle in which the SM's shares of L2 and DRAM are counted."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The SM's share of the L2 and the DRAM of the chip: cycles per sector of loads and of stores.
-
-    A line of which any sector is loaded takes at least `l2_line`, a line that is stored to `l2_store_line`. The SM may
-    use at once what it did not request in the last `burst_cycles`. A load from DRAM takes `dram_wait` more cycles than
-    on an idle chip. `absent` [touched lines of global memory, in order]: L2 lacks the line at its first touch; None: L2
-    has all lines. L2 lacks the part `copy_absent` of the blocks that the copy engine loads, whose sectors take
-    `dram_copy` each.
-    """
-
-    l2_load: float = 0.0
-    l2_line: float = 0.0
-    l2_store: float = 0.0
-    l2_store_line: float = 0.0
-    dram_load: float = 0.0
-    dram_store: float = 0.0
-    dram_copy: float = 0.0
-    copy_absent: float = 0.0
-    dram_wait: int = 0
-    burst_cycles: int = 0
-    absent: NDArray[np.bool_] | None = None
-
-
-ALONE = Share()
-
-
-def fill(spec: Spec, arch: Architecture, share: Share = ALONE) -> None:
-    """Fill a record with the values of an architecture and the SM's share of the chip."""
-    parts = "l2_load", "l2_line", "l2_store", "l2_store_line", "dram_load", "dram_store", "dram_copy", "copy_absent"
-    for name in parts:
-        setattr(spec, f"{name}_parts", round(getattr(share, name) * SHARE_PARTS))
-    spec.share_burst_cycles = share.burst_cycles
+def fill(spec: Spec, arch: Architecture) -> None:
+    """Fill a record with the values of an architecture."""
     values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}
     for name in fields(Values):
         setattr(spec, name, int(values[name]))
-    spec.global_memory_latency_cycles += share.dram_wait
     spec.clock_mhz = arch.chips[arch.chip].clock_mhz
     ports = arch.shared_memory.ports
     spec.policy = POLICIES.index(arch.issue.policy)
     spec.separate = int(ports.topology == "separate")
     spec.read_ports = ports.read if spec.separate else ports.unified
     spec.write_ports = ports.write if spec.separate else ports.unified
-    spec.cold_code = int(arch.global_memory.first_touch == "dram")
-    spec.first_touch_dram = int(spec.cold_code or share.absent is not None)
+    spec.first_touch_dram = int(arch.global_memory.first_touch == "dram")
     read = spec.mio_address_read_cycles
     spec.load_release = max(1, read, spec.mio_load_source_release_cycles)
     read += spec.mio_data_read_cycles

@@ -15,8 +15,7 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.whole_files import write_whole
-from gpuemu.chip.estimate import LaunchEstimate
-from gpuemu.chip.launch import ALONE, TOO_FEW
+from gpuemu.chip.estimate import ALONE, TOO_FEW, LaunchEstimate
 from gpuemu.engine.log import Log
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace

@@ -11,8 +11,7 @@ import pytest
 
 from gpuemu.base.chance import bell, mixed
 from gpuemu.chip.cta_work import as_often, regular
-from gpuemu.chip.dispatch import Pace, company, deal, order, pace_of
-from gpuemu.chip.launch import _rounds
+from gpuemu.chip.dispatch import Pace, company, deal, order
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
 
@@ -37,7 +36,7 @@ def test_measured_grids_end_when_the_list_says(key):
     for row in rows:
         if int(row["start_ns"]) < starts.min() + 0.5 * spans.min() / 1.98:
             sharing[row["sm"]] += 1
-    dealt = deal(spans, 132, max(sharing.values()), Pace(1.0, besides=430.0))
+    dealt = deal(spans + 430, 132, max(sharing.values()), Pace(1.0))  # a place stays taken for so long
     assert dealt.end - 430 == pytest.approx(measured, rel=0.06, abs=450)
     assert (dealt.starts[: 132 * max(sharing.values())] == 0).all()
 
@@ -54,16 +53,10 @@ def test_an_sm_does_together_no_more_than_it_can():
     assert deal(np.array([1000.0, 1000.0, 1000.0, 3000.0]), 1, 4, Pace(1.0, 2.0)).end == 4000
 
 
-def test_the_pace_is_that_at_which_an_sm_ends_when_it_did():
-    work = np.array([500.0, 1500.0, 700.0, 900.0, 1100.0])
-    cycles = deal(work, 1, 2, Pace(1.0, 1.3, 100.0)).end
-    assert pace_of(work, cycles, 2, 1.0, 100.0).together == pytest.approx(1.3, rel=0.01)
-
-
 def test_of_a_large_grid_a_part_is_dealt_out_to_a_part_of_the_sms():
     dealt = deal(np.full(132 * 400, 100.0), 132, 2, Pace(1.0))
     assert dealt.end == pytest.approx(20_000, rel=0.01)
-    assert (np.diff(dealt.starts_of_all(132 * 400)) >= 0).all()
+    assert (np.diff(dealt.starts) >= 0).all()
 
 
 def test_ctas_go_two_by_two_and_every_seventh_does_not_meet_the_same_sms():
@@ -123,14 +116,6 @@ def test_stairs_along_an_axis_are_followed():
     assert found[15] == pytest.approx(800, rel=0.07)
     assert found[31] == pytest.approx(800, rel=0.07)
     assert (np.diff(found[:16]) >= 0).all()
-
-
-def test_a_last_round_that_is_not_full_takes_between_one_cta_and_a_full_one():
-    """32 CTAs take 25,000 cycles together, one alone 10,000."""
-    assert _rounds(25_000.0, 35_000.0, 1, 32, 33) == 35_000
-    assert _rounds(25_000.0, 35_000.0, 1, 32, 64) == 50_000
-    assert 50_000 > _rounds(25_000.0, 35_000.0, 1, 32, 62) > 48_000
-    assert _rounds(25_000.0, 35_000.0, 1, 32, 320) == 250_000
 
 
 def test_ctas_that_leave_at_once_do_as_little_as_the_one_that_was_executed():

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_launches import ARCH, grid, launch, steps
 
 import gpuemu
 from gpuemu.arch import load_arch
-from gpuemu.chip.estimate import Traffic
-from gpuemu.chip.rates import First, queueing_delay, share, solve_wait
+from gpuemu.chip import clock
+from gpuemu.chip.memory import transfer
+from gpuemu.chip.simulation import END, LOAD, REPLY, STORE
 
 FOLDER = Path(__file__).resolve().parents[2] / "tools" / "chip"
-H100 = load_arch("sm_90").chips["H100"]
+H100 = ARCH.chips["H100"]
 
 
 def rows(name: str, chip: str = "h100") -> list[dict[str, str]]:
@@ -30,29 +32,32 @@ def streams(what: str, kernel: str) -> dict[int, float]:
     }
 
 
-def shares(sms: int, loads: int, stores: int, read: int, written: int):
-    first = First(1.0, np.zeros(1, np.int64))
-    return share(H100, Traffic(loads, loads, stores, read, written, written, sms), sms, first, False)
+def rate(sms: int, kind: int, lines: int, cold: bool = False) -> float:
+    """Bytes per cycle of a CTA on each of so many SMs, for the second half of so many lines of its own."""
+    ended = []
+    for count in (lines // 2, lines):
+        asks, waits = ([(0.1, 0, 0, what, n) for n in range(count)] for what in (kind, REPLY))
+        given = steps([*asks, *(waits if kind == LOAD else ()), (0, 0, 0, END, 0)], lines=np.arange(count) * 128)
+        given = given._replace(stores=np.full(count, kind == STORE))
+        of = grid(sms, cold=cold, far=lines * 128)
+        ended.append(clock.all_sms(given, of, ARCH, H100.model_copy(update={"l2_kept_kibibytes": None})).end)
+    return sms * (lines - lines // 2) * 128 / (ended[1] - ended[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sms", [99, 132])
-def test_an_sm_gets_its_part_of_what_all_were_measured_to_get(sms):
-    found = shares(sms, 1000, 1000, 32_000, 0)
-    assert sms * 32 / found.l2_load == pytest.approx(streams("l2", "read4")[sms], rel=0.08)
-    assert sms * 32 / found.l2_store == pytest.approx(streams("l2", "write4")[sms], rel=0.03)
-    assert sms * 32 / found.dram_load == pytest.approx(streams("dram", "read4")[sms], rel=0.05)
+def test_sms_get_what_they_were_measured_to_get(sms):
+    assert rate(sms, LOAD, 2000) == pytest.approx(streams("l2", "read4")[sms], rel=0.08)
+    assert rate(sms, STORE, 1000) == pytest.approx(streams("l2", "write4")[sms], rel=0.08)
+    assert rate(sms, LOAD, 2000, cold=True) == pytest.approx(streams("dram", "read4")[sms], rel=0.08)
 
 
-def test_reads_and_writes_of_dram_share_its_rate():
-    found = shares(132, 1000, 1000, 32_000, 32_000)
-    each = 132 * 32 / (found.dram_load + found.dram_store)
-    assert each == pytest.approx(streams("dram", "copy4")[132], rel=0.02)
-
-
+@pytest.mark.slow
 def test_few_sms_are_limited_by_themselves():
-    """Four SMs get 116 bytes a cycle each of L2, which is what one alone can take."""
-    found = shares(4, 1000, 0, 0, 0)
-    assert 32 / found.l2_load > streams("l2", "read4")[4] / 4
+    """Four SMs get 116 bytes a cycle each of L2, nearly what the path to an SM can take."""
+    found = rate(4, LOAD, 2000)
+    assert found == pytest.approx(4 * ARCH.global_memory.bytes_per_cycle, rel=0.01)
+    assert 1 < found / streams("l2", "read4")[4] < 1.15
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,8 @@ def test_atomics_on_one_address_are_done_one_after_another():
 
 @pytest.mark.parametrize("name", ["H100", "H200"])
 def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
-    chip = load_arch("sm_90").chips[name]
+    """Only below three quarters of DRAM's rate: beyond, the others' own queues count, too."""
+    chip = ARCH.chips[name]
     found = [
         (float(r["others_per_cycle"]), int(r["first_cycles"]) / int(r["first_done"]))
         for r in rows("chip.csv", name.lower())
@@ -83,23 +89,10 @@ def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
     idle = min(cycles for _, cycles in found)
     assert len(found) == 12
     for others, cycles in found:
-        assert queueing_delay(chip, round(idle), others / chip.dram_bytes_per_cycle) == pytest.approx(
-            cycles - idle, abs=130
-        )
-
-
-def test_the_wait_that_settles_is_the_one_that_a_launch_so_long_has():
-    """Ten thousand loads one behind another, which take half of DRAM's rate if none waits."""
-    wait = solve_wait(H100, 700, 3.5e6, (0, 7e6), (100, 8e6))
-    assert 0 < wait < queueing_delay(H100, 700, 0.5)
-    assert queueing_delay(H100, 700, 3.5e6 / (7e6 + 1e4 * wait)) == pytest.approx(wait, abs=1)
-
-
-def test_of_ctas_that_begin_together_the_sm_that_lacks_most_ends_last():
-    first = First(1.0, np.arange(16))
-    lacks = [share(H100, Traffic(1000, 1000, 0, 16_000, 0, 0, 132), 132, first, once).absent.mean() for once in (0, 1)]
-    assert lacks[0] == pytest.approx(0.5, abs=0.1)
-    assert lacks[1] > 0.75
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True), sms=132, chip=chip)
+        waits = [transfer(some.memory, some.chip, n, 64 * n / max(1.0, others), 1.0) for n in range(80_000)]
+        if others <= 0.75 * chip.dram_bytes_per_cycle:
+            assert np.mean(waits[60_000:]) == pytest.approx(cycles - idle, abs=130)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from gpuemu.chip.streams import _agreeing, _away
-from gpuemu.chip.traffic import _sm
 from validation.grids.records import read
 from validation.grids.score import estimate
 
@@ -29,7 +28,7 @@ MEASURED = Path(__file__).resolve().parents[2] / "validation" / "data" / "h100" 
 )
 def test_a_launch_asks_l2_for_what_was_measured(name):
     grid, measured = read(MEASURED)[name]
-    _, _, _, found = estimate((grid, "sm_90", "H100", False))
+    _, _, _, found = estimate((grid, "sm_90", "H100"))
     for counter in ("l1tex__m_xbar2l1tex_read_sectors.sum", "lts__t_sectors_srcunit_tex.sum"):
         assert found[counter] == pytest.approx(measured[counter], rel=0.1)
 
@@ -46,15 +45,3 @@ def test_a_stream_that_all_begin_in_one_place_stays_there_though_an_earlier_one_
     assert _agreeing([np.arange(4) * 128], [], touched, 0).tolist() == [0]
     touched = {0: (128, 1024), 1: (256, 1152), 3: (512, 1408)}
     assert _agreeing([np.arange(4) * 128], [], touched, 0).tolist() == [0, 128, 256, 384]
-
-
-def test_later_ctas_take_the_places_that_fall_free_two_by_two():
-    first = _sm(np.full(132, 100.0), 132, 1, 4.0)
-    assert first.tolist() == list(range(132))
-    sm = _sm(np.repeat([100.0, 200.0], 132), 132, 1, 4.0)
-    assert sorted(sm[132:].tolist()) == list(range(132))
-    assert (sm[132::2] % 2 == 0).all()
-    assert (sm[133::2] == sm[132::2] + 1).all()
-    assert (sm[132:] != first).mean() > 0.9
-    unequal = _sm(np.arange(264) * 1000.0, 132, 1, 4.0)
-    assert unequal.tolist() == [*range(132), *range(132)]

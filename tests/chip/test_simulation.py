@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_launches import ARCH, H200, grid, launch, steps
 
-from gpuemu import load_arch, run, trace_kernel
+from gpuemu import run, trace_kernel
 from gpuemu.chip import clock, simulation
-from gpuemu.chip.clock import Grid
 from gpuemu.chip.events import pop, push
+from gpuemu.chip.launch import simulate_launch
 from gpuemu.chip.memory import (
     ASKED,
     DIRTIED,
@@ -19,6 +20,7 @@ from gpuemu.chip.memory import (
     READ,
     UNWRITTEN,
     WRITTEN,
+    distance,
     find,
     keep_line,
     load_line,
@@ -29,46 +31,13 @@ from gpuemu.chip.memory import (
     touched,
     transfer,
 )
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REPLY, RUN, STORE, Steps, part_of
-from gpuemu.chip.streams import Anywhere, L2Requests
-from gpuemu.chip.whole import simulate_launch
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REDUCTION, REPLY, RUN, STORE, part_of
+from gpuemu.chip.streams import Anywhere
 
-ARCH = load_arch("sm_90")
-H200 = ARCH.chips["H200"]
 ADD = """extern "C" __global__ void add(const float *a, float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) b[i] = a[i] + 1.f;
 }"""
-
-
-def steps(*warps, lines=(), meetings=()):
-    """Steps of warps, each a list of (wait, issue, stage, kind, at); each line is a request of its own."""
-    column = [step for warp in warps for step in warp]
-    count = len(lines)
-    zeros = np.zeros(count, np.int64)
-    return Steps(
-        first=np.cumsum([0, *map(len, warps)]), start=np.zeros(len(warps), np.int64),
-        sub_core=np.arange(len(warps)) % 4, wait=np.array([s[0] for s in column], float),
-        issue=np.array([s[1] for s in column], float), stage=np.array([s[2] for s in column], float),
-        kind=np.array([s[3] for s in column]), at=np.array([s[4] for s in column]),
-        line_of=np.arange(count + 1), lead=zeros, stores=zeros, meets=zeros - 1,
-        arrivals=np.array(meetings, np.int64), address=np.array(lines, np.int64), mask=zeros + 15, sent=zeros + 4,
-        masks=zeros, serial=zeros.astype(float), move=zeros, turn=zeros, before=zeros.astype(float), tail=0,
-    )  # fmt: skip
-
-
-def grid(ctas=1, resident=1, cold=False, far=None):
-    """CTAs of equal work, `far` bytes apart, or on the same data."""
-    none = np.zeros(1, np.int64)
-    pattern = L2Requests(none, none, none, none, none > 0, none > 0, none, none, none, 0)
-    move = np.zeros(1, np.int64) if far is None else np.arange(ctas) * far
-    return Grid(pattern, {0: move}, (np.ones(ctas),) * 3, (), resident, cold)
-
-
-def launch(given, of, sms=1, chip=H200, marks=(), **values):
-    """A launch of these steps that has not begun."""
-    numbers = clock._chip(ARCH, chip, of, sms)._replace(**values)
-    return clock._launch(given, of, numbers, list(marks))
 
 
 def test_a_unit_is_busy_until_its_last_cycle_and_free_in_the_next():
@@ -86,8 +55,8 @@ def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_c
 
 
 def test_a_hash_spreads_lines_evenly_whatever_lies_between_them():
-    for distance in (1, 2, 8, 64, 1 << 13):
-        places = np.bincount([mixed(n * distance) * 120 >> 31 for n in range(12_000)], minlength=120)
+    for apart in (1, 2, 8, 64, 1 << 13):
+        places = np.bincount([mixed(n * apart) * 120 >> 31 for n in range(12_000)], minlength=120)
         assert places.min() > 60
         assert places.max() < 145
 
@@ -123,6 +92,29 @@ def test_a_miss_comes_from_dram_once_and_its_other_half_later():
     assert memory.counts[READ] == 1
     load_line(memory, chip, 0, 7, 15, 4, 9000.0, False)
     assert memory.counts[READ] == 2
+
+
+def test_an_atomic_waits_for_the_data_that_it_changes_and_a_store_does_not():
+    one = steps([(0, 0, 0, END, 0)], lines=[0])._replace(serial=np.full(1, 7.0))
+    some = launch(one, grid(cold=True), far_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0)
+    stored, reduced, added = (
+        simulation.send(some, 0, number, 0, (15, 4), 1000.0 * number, kind) - 1000 * number
+        for number, kind in ((1, STORE), (2, REDUCTION), (3, ATOMIC))
+    )
+    assert reduced == stored
+    assert added == pytest.approx(some.chip.dram_cycles + 7 + some.chip.atomic_cycles)
+    assert some.memory.counts[READ] == 4
+    again = simulation.send(some, 0, 3, 0, (15, 4), 9000.0, ATOMIC) - 9000
+    assert again == pytest.approx(reduced + 7 + some.chip.atomic_cycles)
+
+
+def test_a_slice_is_as_far_as_was_measured():
+    """On an H100 the SM farthest from the mean line waits 36 cycles longer, and the mean SM from -15 to 15."""
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
+    found = np.array([[distance(some.chip, sm, piece) for piece in range(some.chip.slices)] for sm in range(132)])
+    assert found.max() == pytest.approx(H200.far_cycles, abs=2)
+    assert found.mean() == pytest.approx(0, abs=2)
+    assert np.abs(found.mean(axis=1)).max() == pytest.approx(H200.far_sm_cycles, abs=4)
 
 
 def test_the_other_side_of_the_chip_has_a_copy_of_its_own_but_needs_no_dram():
@@ -211,11 +203,11 @@ def test_the_oldest_dirty_line_is_written_back_when_too_many_are():
     some = launch(steps([(0, 0, 0, END, 0)]), grid())
     some = some._replace(memory=some.memory._replace(ring_key=np.full(3, -1), ring_halves=np.zeros(3, np.int64)))
     for line in range(5):
-        store_line(some.memory, some.chip, 0, line, 15, 4, 0.0, 1.0)
+        store_line(some.memory, some.chip, 0, line, 15, 4, 0.0, 1.0, False)
     assert [some.memory.counts[n] for n in (DIRTIED, WRITTEN, UNWRITTEN)] == [10, 4, 6]
     dirty = [some.memory.dirty[find(some.memory, some.chip.sets, 2 * line)] for line in range(5)]
     assert dirty == [0, 0, 3, 3, 3]
-    store_line(some.memory, some.chip, 0, 4, 15, 4, 0.0, 1.0)  # it is dirty already
+    store_line(some.memory, some.chip, 0, 4, 15, 4, 0.0, 1.0, False)  # it is dirty already
     assert some.memory.counts[DIRTIED] == 10
 
 

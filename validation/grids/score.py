@@ -14,7 +14,6 @@ from statistics import fmean, median
 
 import gpuemu
 from gpuemu.base.table import Cell
-from gpuemu.chip.whole import simulate_launch
 from gpuemu.sass.image.cubin import read_cubin
 from validation import records as data
 from validation import suite
@@ -48,12 +47,9 @@ def chosen(folder: Path, which: str, family: str = "") -> list[tuple[Grid, dict[
     ]
 
 
-def estimate(job: tuple[Grid, str, str, bool]) -> tuple[str, float, float, Mapping[str, int]]:
-    """A grid's name, its cycles on a chip, the seconds that the answer took, and the counters of the launch.
-
-    The last part of the job: whether the launch is simulated on all SMs (`gpuemu.chip.whole`).
-    """
-    grid, arch_name, chip, simulated = job
+def estimate(job: tuple[Grid, str, str]) -> tuple[str, float, float, Mapping[str, int]]:
+    """A grid's name, its cycles on a chip, the seconds that the answer took, and the counters of the launch."""
+    grid, arch_name, chip = job
     code = read_cubin(lzma.decompress(CODE.read_bytes()), str(CODE))
     arguments = [argument(text) for text in grid.args]
     began = time.perf_counter()
@@ -62,8 +58,7 @@ def estimate(job: tuple[Grid, str, str, bool]) -> tuple[str, float, float, Mappi
     trace = gpuemu.trace_kernel(
         code, grid.kernel, (*grid.grid, 1), (*grid.block, 1), grid.shared, arguments, arch=arch, timed_only=True
     )
-    result = gpuemu.run(trace, arch)
-    whole = simulate_launch(trace, arch, result.program, result.log) if simulated else result.grid.whole
+    whole = gpuemu.run(trace, arch).grid.whole
     if whole is None:
         raise ValueError(f"{grid.name}: no estimate of the whole launch")
     return grid.name, float(whole.elapsed), time.perf_counter() - began, whole.counters
@@ -71,11 +66,11 @@ def estimate(job: tuple[Grid, str, str, bool]) -> tuple[str, float, float, Mappi
 
 def score(
     folder: Path, arch: str, chip: str, which: str, family: str = "", jobs: int | None = None,
-    progress: suite.Progress | None = None, simulated: bool = False,
+    progress: suite.Progress | None = None,
 ) -> list[Score]:  # fmt: skip
     """The chosen grids, in the order of the measurements."""
     todo = chosen(folder, which, family)
-    found = suite.each(estimate, [(grid, arch, chip, simulated) for grid, _ in todo], jobs, progress)
+    found = suite.each(estimate, [(grid, arch, chip) for grid, _ in todo], jobs, progress)
     return [
         Score(
             name=grid.name, family=grid.family, measured=measured[records.CYCLES], emulated=cycles, seconds=seconds,
@@ -110,7 +105,5 @@ def main(options: argparse.Namespace) -> None:
     folder = data.data_folder(options.gpu, FILE)
     chip = options.chip or folder.name.upper()
     with suite.progress_bar() as progress:
-        found = score(
-            folder, options.arch, chip, options.which, options.family, options.jobs, progress, options.simulated
-        )
+        found = score(folder, options.arch, chip, options.which, options.family, options.jobs, progress)
     print("\n".join(table(found, options.worst)))

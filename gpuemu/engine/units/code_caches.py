@@ -39,7 +39,7 @@ class Code(Record):
             min(max(1, of_way // s.issue_instruction_line_bytes), self.lines) for of_way in (icc, gcc)
         )
         icc, gcc = self.icc_sets * s.code_icc_ways, self.gcc_sets * s.code_gcc_ways
-        self.waits = int(s.cold_code or self.lines > icc)
+        self.waits = int(s.first_touch_dram or self.lines > icc)
         m.room.numbers("code_there", self.lines, -1)
         self.icc_at, self.gcc_at = (m.room.numbers("code_ways", count, -1) for count in (icc, gcc))
 
@@ -48,7 +48,7 @@ def remember(state: State) -> None:
     """Put into the caches the code that a launch finds there."""
     spec = state.spec[0]
     code: Code = state.code[0]
-    if spec.cold_code == 0:
+    if spec.first_touch_dram == 0:
         line = -1
         for i in range(len(state.path)):
             o = state.path[i]
@@ -79,7 +79,7 @@ def _asked(state: State, line: int, now: int, behind: int) -> int:
         return there[line]
     if _use(state, code.gcc_at, code.gcc_sets, spec.code_gcc_ways, line):
         takes = spec.code_gcc_line_cycles if behind else spec.code_gcc_latency_cycles
-    elif new and spec.cold_code:
+    elif new and spec.first_touch_dram:
         takes = spec.code_dram_line_cycles if behind else spec.code_dram_latency_cycles
     else:
         takes = spec.code_l2_line_cycles if behind else spec.code_l2_latency_cycles

@@ -5,9 +5,7 @@ also waits for the map, which arrives `copy_engine.map_cycles` after the first r
 
 A load takes the engine for its lines of global memory, each for `copy_engine.line_cycles`, and for its sectors at
 `copy_engine.load_bytes_per_cycle`. Its data are in shared memory `copy_engine.load_latency_cycles` after the last of
-them, and after the SM's shares of L2 and DRAM have delivered them. Its mbarrier is notified then. With other SMs
-active, L2 lacks one block of so many, which arrives later by the latency of DRAM. A prefetch into L2 takes the engine
-for its lines alone.
+them. Its mbarrier is notified then. A prefetch into L2 takes the engine for its lines alone.
 
 A store takes the engine at the pace of the path from the SM. On that path a mask follows each sector written in part,
 and `copy_engine.reduction_sectors` follow each line of a reduction. Its data have been read
@@ -20,11 +18,9 @@ from __future__ import annotations
 
 from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
-from gpuemu.engine.spec import SHARE_PARTS
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Takes, Unit, each_op, each_warp
 from gpuemu.engine.units.dependences import new_flight, result_at, sources_at
-from gpuemu.engine.units.global_memory import share_gives
 from gpuemu.engine.units.mbarriers import comes, event_of
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.table import parse_opcode
@@ -44,13 +40,9 @@ _WHAT = {
 
 
 class CopyEngine(Record):
-    """The time until which the engine works, in parts of a cycle. `maps_there`: the arrival of each tensor map, or -1.
-
-    `absent`: the part of a block that has accumulated since L2 last lacked a block.
-    """
+    """Until when the engine works, in parts of a cycle. `maps_there`: the arrival of each tensor map, or -1."""
 
     free_at: int
-    absent: int
 
     def begin(self, m: Setup, number: int) -> None:
         """The engine has no map."""
@@ -112,15 +104,7 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         takes = max(event.lines * spec.copy_engine_line_cycles * parts, event.sectors * spec.copy_engine_sector_parts)
         engine.free_at = start + takes
         state.memory[0].loaded_sectors += event.sectors
-        later, dram_parts = 0, 0
-        engine.absent += spec.copy_absent_parts
-        if engine.absent >= SHARE_PARTS:
-            engine.absent -= SHARE_PARTS
-            later = spec.global_memory_latency_cycles - spec.global_memory_l2_latency_cycles
-            dram_parts = event.sectors * spec.dram_copy_parts
-        l2_parts = max(event.sectors * spec.l2_load_parts, event.lines * spec.l2_line_parts)
-        given = share_gives(state, start // parts, l2_parts, 0, dram_parts)
-        done = max(engine.free_at // parts, given) + later + spec.copy_engine_load_latency_cycles
+        done = engine.free_at // parts + spec.copy_engine_load_latency_cycles
         comes(state, f, done, now)
     else:
         sent = event.sectors + event.masks * spec.global_memory_mask_sectors
@@ -130,9 +114,7 @@ def take_copy(state: State, c: int, w: int, o: int, now: int) -> None:
         engine.free_at = start + max(spec.copy_engine_least_store_cycles, takes) * parts
         state.memory[0].stored_sectors += event.sectors
         state.memory[0].sent_sectors += sent
-        l2_parts = max(event.sectors * spec.l2_store_parts, event.lines * spec.l2_store_line_parts)
-        given = share_gives(state, start // parts, 0, l2_parts, event.sectors * spec.dram_store_parts)
-        done = max(engine.free_at // parts, given) + spec.copy_engine_store_latency_cycles
+        done = engine.free_at // parts + spec.copy_engine_store_latency_cycles
         state.bulk_stores[w].read_at = max(state.bulk_stores[w].read_at, done)
     state.flights[f].completion = done
     result_at(state, f, done, now)

@@ -29,7 +29,6 @@ import numpy as np
 
 from gpuemu.engine.records import Record
 from gpuemu.engine.setup import Setup
-from gpuemu.engine.spec import SHARE_PARTS
 from gpuemu.engine.state import State
 from gpuemu.engine.unit import Kept, Unit
 from gpuemu.engine.units.data_stage import store_leaves
@@ -38,8 +37,7 @@ from gpuemu.engine.units.data_stage import store_leaves
 class MemoryPath(Record):
     """L1 as rings of lines in the order of use, and the paths to and from L2, in parts of a cycle.
 
-    Each set has a ring; the marks of their ends follow `first_mark`. `l2_free_at`, `l2_store_free_at`, `dram_free_at`:
-    when the SM's shares of those are free, also in parts of a cycle. A block of lines gets its distance to L2 at the
+    Each set has a ring; the marks of their ends follow `first_mark`. A block of lines gets its distance to L2 at the
     first touch; `blocks` have one. `lines_sent` have been on the way from L1, `sent_sectors` with their masks. Each
     line notes which of these it was last and when it has left, each sector when it has. Lines and sectors have numbers:
     the `shared` ones of global memory, then so many `local` ones of each warp.
@@ -56,9 +54,6 @@ class MemoryPath(Record):
     sent_sectors: int
     free_at: int
     store_free_at: int
-    l2_free_at: int
-    l2_store_free_at: int
-    dram_free_at: int
     loaded_sectors: int
     stored_sectors: int
 
@@ -81,14 +76,8 @@ class MemoryPath(Record):
         before[self.first_mark :] = behind[self.first_mark :] = self.first_mark + np.arange(sets)
         room.given("line_before", before)
         room.given("line_behind", behind)
-        for name in ("sector_valid", "sector_written", "sector_asked", "sector_pending"):
+        for name in ("sector_valid", "sector_written", "sector_from_dram", "sector_asked", "sector_pending"):
             room.numbers(name, int(of_lines[-1]), -1)
-        from_dram = np.full(int(of_lines[-1]), -1, np.int64)
-        if m.share.absent is not None:
-            there = np.ones(len(of_lines) - 1, np.bool_)
-            there[: self.shared_lines] = ~m.share.absent
-            from_dram[np.repeat(there, np.diff(of_lines))] = 0
-        room.given("sector_from_dram", from_dram)
         for name in ("line_sent", "line_leaves"):
             room.numbers(name, len(of_lines), -1)
         room.numbers("block_distance", facts.blocks, -1)
@@ -117,7 +106,7 @@ def load(state: State, f: int, start: int) -> int:
     # Latencies count from the issue; the queue, and sending an address of two registers, are part of them.
     before = spec.mio_queue_latency_cycles + spec.mio_cycles_per_source_register
     done = start + spec.global_memory_l1_latency_cycles - before
-    missing, far, new, parts, refreshed, l2_parts = 0, 0, 0, 0, 0, 0
+    missing, far, new, parts, refreshed = 0, 0, 0, 0, 0
     of_line = spec.global_memory_l2_line_cycles * spec.load_cycle_parts
     at = access.lines_at
     for _ in range(access.lines):
@@ -144,7 +133,6 @@ def load(state: State, f: int, start: int) -> int:
         missing += absent
         if absent > 0:
             parts += max(absent * spec.load_sector_parts, of_line)
-            l2_parts += max(absent * spec.l2_load_parts, spec.l2_line_parts)
             far = max(far, _distance(state, program[at + BLOCK]))
         at += HEAD + program[at + SECTORS]
     if op.is_copy and not op.is_cached and access.lines > 0:  # a sector may be sent more than once
@@ -169,9 +157,7 @@ def load(state: State, f: int, start: int) -> int:
             latency += spec.global_memory_atomic_spread_cycles * far // DISTANCES
             before += spec.mio_cycles_per_source_register + spec.mio_data_read_cycles
         asked_at = max(start, -(-memory.store_free_at // spec.store_cycle_parts))
-        l2_parts = max(l2_parts, missing * spec.l2_load_parts)
-        shared = share_gives(state, asked_at, l2_parts, 0, new * spec.dram_load_parts)
-        done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before), shared + latency - before)
+        done = max(done, _from_beyond(state, asked_at, missing, parts, latency - before))
     _fill(state, f, done, more_lines, more_sectors)
     return done
 
@@ -247,22 +233,6 @@ def _from_beyond(state: State, start: int, sectors: int, parts: int, latency: in
     return start + max(0, queued) + latency
 
 
-def share_gives(state: State, at: int, l2_parts: int, l2_store_parts: int, dram_parts: int) -> int:
-    """The cycle in which the SM's shares of L2 and of DRAM have delivered a request of `at` that takes so many parts of
-    a cycle.
-
-    A share delivers at once what it did not deliver for some time before: other SMs requested less then.
-    """
-    spec = state.spec[0]
-    memory: MemoryPath = state.memory[0]
-    earliest = (at - spec.share_burst_cycles) * SHARE_PARTS
-    memory.l2_free_at = max(memory.l2_free_at, earliest) + l2_parts
-    memory.l2_store_free_at = max(memory.l2_store_free_at, earliest) + l2_store_parts
-    memory.dram_free_at = max(memory.dram_free_at, earliest) + dram_parts
-    l2_free_at = memory.l2_free_at if l2_store_parts == 0 else memory.l2_store_free_at
-    return max(at, l2_free_at // SHARE_PARTS, memory.dram_free_at // SHARE_PARTS)
-
-
 def store(state: State, f: int, start: int, last: int) -> int:
     """The cycle in which all of a store has left L1 whose wavefronts pass from `start` to `last`; notifies the data
     stage of each.
@@ -305,11 +275,6 @@ def store(state: State, f: int, start: int, last: int) -> int:
             state.line_sent[line] = memory.lines_sent
             store_leaves(state, free_at // spec.store_cycle_parts)
             free_at += (leaving + mask) * spec.store_sector_parts
-            now = free_at // spec.store_cycle_parts
-            if not op.is_local:
-                l2_parts = max(leaving * spec.l2_store_parts, spec.l2_store_line_parts)
-                shared = share_gives(state, now, 0, l2_parts, leaving * spec.dram_store_parts)
-                free_at += (shared - now) * spec.store_cycle_parts
             state.line_leaves[line] = free_at
             for i in range(at + HEAD, at + HEAD + sectors):
                 state.sector_pending[program[i] + more_sectors] = free_at

@@ -42,7 +42,7 @@ class Launcher(Record):
         """All slots are free."""
         s = m.spec
         self.ctas, self.forwarded = m.program.ctas, m.facts.forwarded
-        self.next_at = s.launch_overhead_cycles + s.cold_code * s.launch_cold_cycles
+        self.next_at = s.launch_overhead_cycles + s.first_touch_dram * s.launch_cold_cycles
         m.room.numbers("warp_of_slot", s.sm_max_warps, -1)
         self.forwarded_at = m.room.numbers("forwarded", s.sm_max_warps * self.forwarded)
 

@@ -20,7 +20,7 @@ from gpuemu.arch.values import yaml_value
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.html import paragraph
 from gpuemu.base.table import Bar, Table, number, words
-from gpuemu.chip.launch import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
+from gpuemu.chip.estimate import ALONE, ATOMICS, DEALING, DRAM, L2, TOO_FEW
 from gpuemu.engine import compiling
 from gpuemu.studies.why.causes import Cause, access_causes, excess, program_causes, pruned
 from gpuemu.studies.why.edits import NOTHING
