@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.chip import dispatch, simulation
+from gpuemu.chip import before, dispatch, simulation
 from gpuemu.chip.cta_work import is_even
 from gpuemu.chip.events import Queue
 from gpuemu.chip.memory import (
@@ -152,7 +152,9 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
     if looked < grid.ctas and not is_even(grid.weights[0]):
         grid = grid.of(_everywhere(grid.ctas, looked, places))
     launch = _launch(steps, grid, numbers, marks, chip.l2_dirty_kibibytes)
-    if not grid.cold:
+    if grid.cold:
+        before.fill(launch.memory, numbers.sets, (chip.l2_dirty_kibibytes or 0) * KIB // LINE_BYTES)
+    else:
         launch = _warm(launch, grid, chip, looked)
     _run(launch, looked, looked * each)
     more = 1 + _left(whole.weights[:1], grid.weights[:1], looked)
@@ -176,7 +178,8 @@ def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> flo
     looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
     launch = _alone(steps, own, arch, chip, marks)
     _run(launch, looked, looked * each)
-    return float(_with_rest(launch, most / looked - 1, most / looked - 1)[END_AT])
+    counts = _with_rest(launch, most / looked - 1, most / looked - 1)
+    return max(float(counts[END_AT]), float(counts[LAST]))
 
 
 def _left(whole: Sequence[NDArray[np.float64]], part: Sequence[NDArray[np.float64]], looked: int) -> float:
@@ -349,17 +352,7 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
     _run(launch._replace(first=first), until, (until - first) * each)
     launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0
     if kept is not None:
-        tag, touch, present = (np.asarray(column) for column in launch.memory[2:5])
-        oldest = np.sort(touch)[-kept] if 0 < kept <= len(touch) else len(touch)
-        gone = touch < max(1, oldest)
-        tag[gone], touch[gone], present[gone] = -1, 0, 0
-        dirty = np.zeros(len(tag), np.int64)
-        counts = np.asarray(launch.memory.counts)
-        counts[UNWRITTEN] = 0
-        np.asarray(launch.memory.ring_key)[:] = -1
-        launch = launch._replace(
-            memory=launch.memory._replace(tag=tag, touch=touch, present=present, dirty=dirty, counts=counts)
-        )
+        before.forget(launch.memory, kept)
     launch.memory.counts[PEAK] = launch.memory.counts[UNWRITTEN]
     return launch
 

@@ -60,6 +60,15 @@ def test_what_was_flushed_comes_from_dram_once():
 
 
 @pytest.mark.slow
+def test_behind_a_benchmark_that_clears_l2_by_writing_each_store_writes_back_as_much_and_reads_a_part():
+    """An H200 behind a memset of 512 MiB: copies of 4.3 MB each way write 4.5, 43 MB that are read write 19."""
+    assert moved(8 * MIB, cold=True, written=True)["written"] == pytest.approx(8 * MIB, rel=0.05)
+    found = moved(8 * MIB, cold=True)
+    assert found["written"] == pytest.approx(8 * MIB * H100.l2_dirty_kibibytes / H100.l2_held_kibibytes, rel=0.05)
+    assert moved(100 * MIB, cold=True)["written"] == pytest.approx(H100.l2_dirty_kibibytes * 1024, rel=0.02)
+
+
+@pytest.mark.slow
 def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
     assert moved(3 * MIB)["read"] == 0
     assert moved(16 * MIB)["read"] == pytest.approx(16 * MIB - 3800 * 1024, rel=0.05)

@@ -89,7 +89,7 @@ def test_the_table_says_how_many_counters_are_near_what_was_measured() -> None:
 @pytest.mark.slow
 def test_an_fp32_product_is_estimated_within_10_percent() -> None:
     grid, figures = next(pair for pair in chosen(FOLDER, "all", "FP32 product") if "1024_32x32" in pair[0].name)
-    name, cycles, _, counters = estimate((grid, "sm_90", "H100", False))
+    name, cycles, _, counters = estimate((grid, "sm_90", "H100"))
     assert name == grid.name
     assert cycles == pytest.approx(figures[records.CYCLES], rel=0.1)
     assert counters["lts__t_sectors_srcunit_tex.sum"] == pytest.approx(

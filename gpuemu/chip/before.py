@@ -1,0 +1,49 @@
+"""What a launch finds in L2 of the work before it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuemu.base.chance import mixed
+from gpuemu.chip import memory as units
+from gpuemu.chip.memory import CLOCK, UNWRITTEN, WAYS, MemoryUnits
+
+OTHERS = 1 << 40
+"""Data of other work lie in blocks of so many times all sets, which no launch reaches."""
+
+
+def forget(memory: MemoryUnits, kept: int) -> None:
+    """Other work has taken the places of all but the last `kept` lines, and has written back what was dirty."""
+    tag, touch, present = (np.asarray(column) for column in (memory.tag, memory.touch, memory.present))
+    oldest = np.sort(touch)[-kept] if 0 < kept <= len(touch) else len(touch)
+    gone = touch < max(1, oldest)
+    tag[gone], touch[gone], present[gone] = -1, 0, 0
+    np.asarray(memory.dirty)[:] = 0
+    np.asarray(memory.ring_key)[:] = -1
+    memory.counts[UNWRITTEN] = 0
+
+
+def fill(memory: MemoryUnits, sets: int, dirty: int) -> None:
+    """Other work has written so much data that L2 has nothing else: of its lines, so many are still dirty.
+
+    An H200 writes back as many bytes as a launch stores behind a memset of 512 MiB, and up to 26 MB of what it reads.
+    Clean and dirty lines are mixed among those that leave L2 first.
+    """
+    places = len(memory.tag)
+    if not dirty:
+        return
+    number = np.arange(places)
+    blocks = range(OTHERS, OTHERS + WAYS)
+    shifts = np.array([units.mixed(block) for block in blocks])
+    line = np.array(blocks)[number % WAYS] * sets + (number // WAYS - shifts[number % WAYS]) % sets
+    order = np.argsort(mixed(number), kind="stable")
+    written = order[np.sort(np.argsort(mixed(places + number), kind="stable")[: min(dirty, places)])]
+    np.asarray(memory.tag)[:] = 2 * line
+    np.asarray(memory.touch)[order] = 1 + number
+    np.asarray(memory.present)[:] = 3
+    np.asarray(memory.dirty)[written] = 3
+    np.asarray(memory.ring_key)[: len(written)] = 2 * line[written]
+    np.asarray(memory.ring_halves)[: len(written)] = 3
+    memory.counts[CLOCK] = places
+    memory.counts[UNWRITTEN] = 2 * len(written)
+    memory.counts[units.PEAK] = memory.counts[UNWRITTEN]
