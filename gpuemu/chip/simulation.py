@@ -48,8 +48,8 @@ ANYWHERE = -1
 LINE_BITS, SECTOR_BITS, BLOCK_BITS = 7, 5, 9
 OWN_BITS, FAR_AWAY = 30, 1 << 50
 """Data that each CTA has for itself lie 2**OWN_BITS bytes apart, from FAR_AWAY on."""
-NOWHERE = -(1 << 60)
-"""In place of a distance: the CTA does not access the line."""
+NOWHERE, OWN = -(1 << 60), -(1 << 59)
+"""In place of a distance: the CTA does not access the line, or it has data of its own."""
 
 
 class Steps(NamedTuple):
@@ -148,10 +148,11 @@ def address_of(launch: Simulation, line: int, cta: int) -> int:
     """The address of a line of the steps for a CTA, or -1 if the CTA does not access it."""
     steps, moves = launch.steps, launch.moves
     move, address = steps.move[line], steps.address[line]
+    own = address + FAR_AWAY + (cta << OWN_BITS)
     if move == FIXED:
         return address
     if move == PRIVATE:
-        return address + FAR_AWAY + (cta << OWN_BITS)
+        return own
     if moves.turns[move] == ANYWHERE:
         lines = moves.length[move] >> LINE_BITS
         return moves.begin[move] + (mixed(line << 20 ^ cta) * lines >> 31 << LINE_BITS)
@@ -161,6 +162,8 @@ def address_of(launch: Simulation, line: int, cta: int) -> int:
     far = moves.far[index]
     if far == NOWHERE:
         return -1
+    if far == OWN:
+        return own
     return moves.begin[move] + (address + far - moves.begin[move]) % moves.length[move]
 
 

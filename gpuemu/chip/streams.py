@@ -22,7 +22,7 @@ from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
 from gpuemu.trace.events import FIELDS
-from gpuemu.trace.model import Trace
+from gpuemu.trace.model import GridSample, Trace
 
 Numbers = NDArray[np.int64]
 SECTOR_BYTES = 32
@@ -37,7 +37,8 @@ PRIVATE = 1 << 50
 LOCAL, LOCAL_BYTES, MOST_WARPS = 1 << 48, 1 << 26, 64
 """Addresses from `LOCAL` on represent local memory. Each place for a CTA on the chip has `LOCAL_BYTES`, in equal parts
 for its warps."""
-NONE = -(1 << 60)
+NONE, OWN = -(1 << 60), -(1 << 59)
+"""Replace a distance: the CTA does not execute this copy, or it takes another branch, with data of its own."""
 
 
 class Anywhere(NamedTuple):
@@ -48,7 +49,6 @@ class Anywhere(NamedTuple):
 
 
 Move = Numbers | Anywhere | None
-"""Replaces a distance: the CTA does not execute this copy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ def address_deltas(
     sample = trace.sample
     looked = {} if sample is None else {pc: _whole(at, trace.launch.grid) for pc, at in sample.first.items()}
     looked = {pc: at for pc, at in looked.items() if at[reference] >= 0}
-    known = {pc: np.where(at >= 0, at - at[reference], 0) for pc, at in looked.items()}
+    known = {pc: np.where(at >= 0, at - at[reference], OWN) for pc, at in looked.items()}
     buffers = np.array(sorted(start for start, _ in sample.buffers) if sample else [0])
 
     def buffer(address: int) -> int:
@@ -181,7 +181,7 @@ def address_deltas(
             found[stream] = np.arange(trace.launch.ctas) % places * LOCAL_BYTES
             continue
         if stream in known:
-            found[stream] = known[stream]
+            found[stream] = _inside(known[stream], looked[stream][reference], sample)
             continue
         place = buffer(int(pattern.line[here][0]))
         near = [move for pc, move in known.items() if buffer(int(looked[pc][reference])) == place]
@@ -192,6 +192,8 @@ def address_deltas(
         straight = _straight(begins, reference, trace.launch.grid)
         far = list(known.values()) if straight is None else [*known.values(), straight]
         move = _agreeing(near, far, touched, reference)
+        if move is straight and straight is not None:
+            move = _inside(straight, begins[reference], sample)
         stores = pattern.written[here].all() and not trace.code[stream].operation.atomic
         same = len({first // LINE_BYTES for first in begins.values()}) == 1
         if stores and not same and (not isinstance(move, np.ndarray) or len(np.unique(move)) < trace.launch.ctas):
@@ -204,6 +206,13 @@ def address_deltas(
     if sample is not None and sample.hands_out:  # each CTA takes other work, and all were executed as the first
         return {stream: None if _stays(move) else move for stream, move in found.items()}
     return found
+
+
+def _inside(move: Numbers, address: int, sample: GridSample | None) -> Numbers:
+    """The move of data at an address. CTAs beyond its buffer take another branch, with data of their own."""
+    start, size = max((b for b in sample.buffers if b[0] <= address), default=(0, 0)) if sample else (0, 0)
+    far = address + move - start
+    return np.asarray(np.where((far < 0) | (far >= size), OWN, move)) if start <= address < start + size else move
 
 
 def _stays(move: Move) -> bool:

@@ -32,7 +32,7 @@ from gpuemu.chip.memory import (
     transfer,
 )
 from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REDUCTION, REPLY, RUN, STORE, part_of
-from gpuemu.chip.streams import Anywhere
+from gpuemu.chip.streams import OWN, Anywhere
 
 ADD = """extern "C" __global__ void add(const float *a, float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -183,6 +183,14 @@ def test_data_whose_addresses_depend_on_data_lie_anywhere_in_their_range():
     assert (found % 128 == 0).all()
     assert (found >= 1 << 20).all()
     assert (found < (1 << 20) + (1 << 14)).all()
+
+
+def test_ctas_that_take_another_branch_have_data_of_their_own():
+    given = replace(grid(3), moved={0: np.array([0, OWN, 4096])})
+    some = launch(steps([(0, 0, 0, END, 0)], lines=[1 << 20]), given)
+    found = [simulation.address_of(some, 0, cta) for cta in range(3)]
+    assert found[::2] == [1 << 20, (1 << 20) + 4096]
+    assert found[1] >= simulation.FAR_AWAY
 
 
 def test_the_rest_of_a_grid_goes_on_as_its_middle():

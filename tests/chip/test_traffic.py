@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from gpuemu.chip.memory import (
     load_line,
 )
 from gpuemu.chip.simulation import END, LOAD, STORE
-from gpuemu.chip.streams import NONE, _straight, _whole
+from gpuemu.chip.streams import NONE, OWN, _inside, _straight, _whole
 
 H100 = ARCH.chips["H100"]
 MIB = 1 << 20
@@ -172,6 +173,12 @@ def test_data_that_ctas_take_in_no_straight_order_go_on_where_those_of_the_known
     assert _whole(order, (15, 1, 1)).tolist() == [*order, *(order + 6144), *(order[:3] + 2 * 6144)]
     again = np.array([0, 3, 1, 3, 0, 5]) * 1024
     assert _whole(again, (15, 1, 1)).tolist() == np.resize(again, 15).tolist()
+
+
+def test_ctas_whose_data_would_lie_beyond_the_buffer_take_another_branch():
+    """As in a kernel that adds to several tensors, each in a part of the grid."""
+    sample = SimpleNamespace(buffers=((0, 4096), (8192, 4096)))
+    assert _inside(np.array([-4096, 0, 2048, 4096]), 8192, sample).tolist() == [OWN, 0, 2048, OWN]
 
 
 @pytest.mark.slow
