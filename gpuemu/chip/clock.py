@@ -131,7 +131,10 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Ended:
-    """A launch that was simulated: its end, the counts of `memory`, and for how long its units were busy."""
+    """A launch that was simulated: its end, the counts of `memory`, and for how long its units were busy.
+
+    `looked`: the CTAs that were simulated. `most`: the CTAs of the SM with the most.
+    """
 
     end: float
     counts: NDArray[np.float64]
@@ -140,6 +143,7 @@ class Ended:
     atomics_busy: float
     reports_busy: float
     looked: int
+    most: int
 
 
 def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> Ended:
@@ -166,15 +170,14 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
         dram_busy=more * float(busy[at[2] : at[3]].mean()),
         l2_busy=more * max(float(busy[a:b].mean()) for a, b in ((at[0], at[1]), (at[1], at[2]), (at[3], at[4]))),
         atomics_busy=more * float(busy[at[8] : at[8] + BLOCKS].max()), reports_busy=more * float(busy[at[8] + BLOCKS]),
-        looked=looked,
+        looked=looked, most=round(int(np.max(launch.places.taken)) * ctas / looked),
     )  # fmt: skip
 
 
-def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> float:
-    """Cycles of the SM with the most CTAs, if it has L2 and DRAM for itself."""
-    ctas = len(grid.weights[0])
-    own = grid.of(np.arange(0, min(grid.ctas, ctas), chip.sms).tolist())
-    each, most = max(1, len(steps.kind) + len(steps.address)), -(-ctas // chip.sms)
+def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts, most: int) -> float:
+    """Cycles of the SM with the `most` CTAs, if it has L2 and DRAM for itself."""
+    own = grid.of((np.arange(most) * chip.sms % grid.ctas).tolist())
+    each = max(1, len(steps.kind) + len(steps.address))
     looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
     launch = _alone(steps, own, arch, chip, marks)
     _run(launch, looked, looked * each)
@@ -320,7 +323,8 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     warps, meetings = len(steps.start), len(steps.arrivals)
     state = Places(
         on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
-        next=np.zeros(places * warps, np.int64), order=_first_sms(chip.sms, places), parked=np.full(places * warps, -1),
+        next=np.zeros(places * warps, np.int64), order=_first_sms(chip.sms, places),
+        taken=np.zeros(chip.sms, np.int64), parked=np.full(places * warps, -1),
         reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
@@ -377,7 +381,7 @@ def _run(launch: Simulation, until: int, work: int) -> None:
             simulation.run(plain, until)
         for name in MemoryUnits._fields:
             getattr(launch.memory, name)[:] = getattr(plain.memory, name)
-        launch.kept[:] = plain.kept
+        launch.kept[:], launch.places.taken[:] = plain.kept, plain.places.taken
     assert launch.first >= 0 or launch.memory.counts[DONE] == until, "warps wait forever"
 
 

@@ -85,8 +85,8 @@ def simulate_launch(
     steps = clock.calibrated(steps, own, arch, chip, float(run.log.cta_end.max()))
     ended = clock.all_sms(steps, grid, arch, chip)
     limits = {
-        ALONE: clock.one_sm(steps, grid, arch, chip), SHARES: ended.end, DRAM: ended.dram_busy, L2: ended.l2_busy,
-        ATOMICS: ended.atomics_busy, DEALING: ended.reports_busy,
+        ALONE: clock.one_sm(steps, grid, arch, chip, ended.most), SHARES: ended.end, DRAM: ended.dram_busy,
+        L2: ended.l2_busy, ATOMICS: ended.atomics_busy, DEALING: ended.reports_busy,
     }  # fmt: skip
     # With all caches flushed, the first access waits for a page walk in DRAM.
     walk = (chip.page_walk_cycles or 0) if is_cold(arch) and len(pattern.line) else 0

@@ -111,9 +111,9 @@ class Moves(NamedTuple):
 class Places(NamedTuple):
     """The places for CTAs on all SMs: the steps of their warps, the replies to their requests, and their meetings.
 
-    `order`: the SM of each of the first CTAs, one for each place. `on`: the CTA of a place; `live`: its warps that have
-    not ended; `ends`: the cycle of its last effect. `next`: the step of each warp; `parked`: the meeting that it waits
-    for, or -1.
+    `order`: the SM of each of the first CTAs, one for each place. `taken`: CTAs of each SM so far. `on`: the CTA of a
+    place; `live`: its warps that have not ended; `ends`: the cycle of its last effect. `next`: the step of each warp;
+    `parked`: the meeting that it waits for, or -1.
     """
 
     on: Ints
@@ -121,6 +121,7 @@ class Places(NamedTuple):
     ends: Floats
     next: Ints
     order: Ints
+    taken: Ints
     parked: Ints
     reply: Floats
     missing: Ints
@@ -246,6 +247,7 @@ def begin_cta(launch: Simulation, place: int, cta: int, at: float) -> None:
     steps, places = launch.steps, launch.places
     warps, meetings = len(steps.start), len(steps.arrivals)
     places.on[place], places.live[place], places.ends[place] = cta, warps, 0.0
+    places.taken[place // launch.chip.resident] += 1
     for meeting in range(meetings):
         places.missing[place * meetings + meeting] = steps.arrivals[meeting]
         places.met[place * meetings + meeting] = 0.0

@@ -262,6 +262,17 @@ def test_the_first_ctas_fill_gpc_after_gpc_and_later_rounds_take_tpcs_by_chance(
     assert places[132:264].tolist() != places[264:].tolist()
 
 
+def test_the_sm_with_the_most_ctas_is_the_one_that_got_them():
+    """Every 132nd CTA is ten times as long: its SM gets few others."""
+    work = np.where(np.arange(132 * 8) % 132 == 0, 1.0, 0.1)
+    of = replace(grid(132 * 8), weights=(work,) * 3)
+    given = steps([(1000, 500, 0, RUN, 0), (0, 0, 0, END, 0)])
+    ended = clock.all_sms(given, of, ARCH, H200)
+    assert ended.most > 8
+    each = [clock.one_sm(given, grid(132 * 8), ARCH, H200, most) for most in (4, 8)]
+    assert each[1] > 1.8 * each[0]
+
+
 def test_a_grid_of_unequal_ctas_is_looked_at_all_over(monkeypatch):
     """The first CTAs have little work, and the last much."""
     monkeypatch.setattr(clock, "MOST_WORK", 1)
