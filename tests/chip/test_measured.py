@@ -34,13 +34,15 @@ def streams(what: str, kernel: str) -> dict[int, float]:
 
 def rate(sms: int, kind: int, lines: int, cold: bool = False) -> float:
     """Bytes per cycle of a CTA on each of so many SMs, for the second half of so many lines of its own."""
+    before = dict.fromkeys(["l2_kept_kibibytes", *(["l2_dirty_kibibytes"] if cold else [])])  # nothing to write back
+    alone = H100.model_copy(update=before)
     ended = []
     for count in (lines // 2, lines):
         asks, waits = ([(0.1, 0, 0, what, n) for n in range(count)] for what in (kind, REPLY))
         given = steps([*asks, *(waits if kind == LOAD else ()), (0, 0, 0, END, 0)], lines=np.arange(count) * 128)
         given = given._replace(stores=np.full(count, kind == STORE))
         of = grid(sms, cold=cold, far=lines * 128)
-        ended.append(clock.all_sms(given, of, ARCH, H100.model_copy(update={"l2_kept_kibibytes": None})).end)
+        ended.append(clock.all_sms(given, of, ARCH, alone).end)
     return sms * (lines - lines // 2) * 128 / (ended[1] - ended[0])
 
 
@@ -77,6 +79,7 @@ def test_atomics_on_one_address_are_done_one_after_another():
     assert measured == pytest.approx([H100.atomics_per_cycle] * len(measured), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["H100", "H200"])
 def test_a_load_waits_as_a_chain_does_beside_what_others_load(name):
     """Only below three quarters of DRAM's rate: beyond, the others' own queues count, too."""
