@@ -1,4 +1,4 @@
-"""What a launch finds in L2 of the work before it."""
+"""The state of L2 before a launch: the data that an equal launch left, or those of other work."""
 
 from __future__ import annotations
 
