@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu.arch.owners import BARRIER_WAIT, LEAST, LONG, SHORT, SLEEPING, STORE_BANDWIDTH
+from gpuemu.arch.owners import BARRIER_WAIT, FACT, LEAST, LONG, SHORT, SLEEPING, STORE_BANDWIDTH
 from gpuemu.arch.schema import Part, cycles, rate, whole
 
 
@@ -37,6 +37,39 @@ class Cluster(Part, owner=LONG):
     barrier_cycles: int = BARRIER_WAIT.owns(cycles("additional time of the cluster's barrier over a CTA's", low=0))
     load_line_cycles: int = cycles("time for which 128 bytes of a load occupy the path between SMs", low=0)
     store_line_cycles: int = cycles("time for which 128 bytes of a store occupy it", low=0)
+
+
+class TensorMemory(Part, owner=LONG):
+    """Tensor memory and the products in it (tcgen05) of sm_100; no other architecture has them.
+
+    A product takes the time of its columns, or the time to read its operands from shared memory.
+    """
+
+    columns_per_cycle: int = FACT.owns(whole("columns of D of 128 rows that products compute", 1, 1024, "columns"))
+    shared_bytes_per_cycle: int = FACT.owns(
+        whole("rate at which products read A and B in shared memory", 1, 1 << 20, "bytes")
+    )
+    issue_cycles: int = cycles("issue of a product to its start when nothing waits")
+    release_cycles: int = cycles("issue of a product, copy or commit to release of its source registers")
+    latency_cycles: int = cycles("start of a product until its barrier learns of its end, without fill and columns")
+    pair_latency_cycles: int = cycles("additional latency of a product of two CTAs", low=0)
+    pair_interval_cycles: int = cycles("minimum interval between products of two CTAs", low=0)
+    pair_shared_cycles: int = cycles(
+        "additional interval of products of two CTAs with 256 rows that wait for shared memory", low=0
+    )
+    split_latency_cycles: int = cycles("additional latency of two CTAs with 128 rows, which split the columns", low=0)
+    split_fill_cycles: int = cycles("time to fill the tensor cores of such a pair with A, besides B", low=0)
+    fill_columns: int = FACT.owns(whole("columns of B that such a pair reads before it starts", 0, 1024, "columns"))
+    integer_early_cycles: int = cycles("reduction of the latency for integers", low=0)
+    pair_integer_early_cycles: int = cycles("the same with two CTAs", low=0)
+    scales_cycles: int = cycles("additional latency of block scales", low=0)
+    scales_filled_cycles: int = cycles("the same beside the fill of one CTA with A from shared memory", low=0)
+    copy_latency_cycles: int = cycles("copy from shared memory: start to end, besides its bytes")
+    load_latency_cycles: int = cycles("LDTM: issue to dependent issue, besides its registers")
+    load_register_cycles: int = cycles("time for which a register of LDTM occupies the port of a sub-core")
+    store_latency_cycles: int = cycles("STTM: issue to its end, besides its registers")
+    store_register_cycles: int = cycles("time for which a register of STTM occupies the port of a sub-core")
+    allocate_cycles: int = cycles("allocation: issue to dependent issue")
 
 
 class Registers(Part, owner=SHORT):

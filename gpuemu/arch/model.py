@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers, Sleep
+from gpuemu.arch.asynchronous import Cluster, CopyEngine, Fence, Mbarrier, Registers, Sleep, TensorMemory
 from gpuemu.arch.chips import CHIP, Chip
 from gpuemu.arch.memory import Code, GlobalMemory, SharedMemory
 from gpuemu.arch.overrides import override
@@ -303,6 +303,7 @@ class Architecture(Labelled):
     fence: Fence
     mbarrier: Mbarrier
     cluster: Cluster
+    tensor_memory: TensorMemory
     registers: Registers
     sleep: Sleep
     copy_engine: CopyEngine

@@ -45,6 +45,7 @@ from gpuemu.engine.units.scheduler import SUB_CORE
 from gpuemu.engine.units.sender import SENDER
 from gpuemu.engine.units.served import SERVED
 from gpuemu.engine.units.sleeps import SLEEPS
+from gpuemu.engine.units.tensor_memory import TENSOR_MEMORY
 from gpuemu.engine.units.warpgroup import WARPGROUP
 from gpuemu.engine.units.way_back import WAY_BACK
 from gpuemu.engine.units.window import WINDOW
@@ -72,6 +73,7 @@ UNITS = [
     SLEEPS,
     COPY_ENGINE,
     WARPGROUP,
+    TENSOR_MEMORY,
     ORDER,
     ISSUE,
     FETCH,

@@ -163,6 +163,27 @@ class Values(Record):
     cluster_barrier_cycles: int
     cluster_load_line_cycles: int
     cluster_store_line_cycles: int
+    tensor_memory_columns_per_cycle: int
+    tensor_memory_shared_bytes_per_cycle: int
+    tensor_memory_issue_cycles: int
+    tensor_memory_release_cycles: int
+    tensor_memory_latency_cycles: int
+    tensor_memory_pair_latency_cycles: int
+    tensor_memory_pair_interval_cycles: int
+    tensor_memory_pair_shared_cycles: int
+    tensor_memory_split_latency_cycles: int
+    tensor_memory_split_fill_cycles: int
+    tensor_memory_fill_columns: int
+    tensor_memory_integer_early_cycles: int
+    tensor_memory_pair_integer_early_cycles: int
+    tensor_memory_scales_cycles: int
+    tensor_memory_scales_filled_cycles: int
+    tensor_memory_copy_latency_cycles: int
+    tensor_memory_load_latency_cycles: int
+    tensor_memory_load_register_cycles: int
+    tensor_memory_store_latency_cycles: int
+    tensor_memory_store_register_cycles: int
+    tensor_memory_allocate_cycles: int
     registers_give_cycles: int
     registers_take_cycles: int
     sleep_cycles: int

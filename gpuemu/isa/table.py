@@ -121,14 +121,14 @@ UTMACMDFLUSH                           | asynchronous copy_engine | p r | - | bu
 UBLKCP UBLKRED UBLKPF                  | asynchronous copy_engine | p r | - | bulk events own
 UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
 SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
-UTCBAR                                 | asynchronous mbarriers | <- 1 | - | events own
-UTCHMMA UTCQMMA UTCOMMA                | variable uniform_special_register | <- 1 | float | guessed
-UTCIMMA                                | variable uniform_special_register | <- 1 | whole | guessed
-UTCCP UTCSHIFT                         | variable uniform_special_register | <- 1 | - | guessed
-UTCATOMSWS                             | variable uniform_special_register | p r | - | guessed
+UTCBAR                                 | asynchronous tensor_memory | <- 1 | - | events own
+UTCHMMA UTCQMMA UTCOMMA                | asynchronous tensor_memory | <- 1 | float | events own
+UTCIMMA                                | asynchronous tensor_memory | <- 1 | whole | events own
+UTCCP UTCSHIFT                         | asynchronous tensor_memory | <- 1 | - | own
+UTCATOMSWS                             | variable tensor_memory | p r | - | own
 UVIRTCOUNT                             | fixed nop      | <- 1 | -
-LDTM                                   | variable uniform_special_register | p rx | - | guessed
-STTM                                   | variable uniform_special_register | <- 1 x | - | guessed
+LDTM                                   | variable tensor_memory | p rx | - | own
+STTM                                   | variable tensor_memory | <- 1 x | - | own
 STAS                                   | asynchronous cluster | <- n  | - | events own
 ARRIVES                                | asynchronous mbarriers | | - | events own
 MEMBAR FENCE ERRBAR CGAERRBAR          | variable fences |       | - | own

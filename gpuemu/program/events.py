@@ -32,6 +32,7 @@ class Events:
     * `other`: the mbarrier of this CTA that the same operation of other CTAs of the cluster notifies, or -1, with
       `other_arrivals` and `other_bytes`.
     * `nanoseconds`: the time for which a warp sleeps.
+    * `descriptor`: the instruction descriptor of a tcgen05.mma, or -1.
     """
 
     issue: Column
@@ -50,6 +51,7 @@ class Events:
     other_arrivals: Column
     other_bytes: Column
     nanoseconds: Column
+    descriptor: Column
 
     def __len__(self) -> int:
         return len(self.arrivals)
@@ -71,7 +73,7 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
     table = np.zeros((0, len(FIELDS)), np.int64) if trace.events is None else trace.events
     column = dict(zip(FIELDS, table.T, strict=True))
     if trace.events is None or _unknown(column):
-        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 13)
+        return Events(nothing, nothing, np.zeros(1, np.int64), *(nothing,) * 14)
     has = np.array([i.has_events for i in trace.code], np.bool_)
     begins = np.cumsum([0, *(len(warp.path) for warp in warps)])
     issues = np.concatenate([begins[k] + np.flatnonzero(has[warp.path]) for k, warp in enumerate(warps)])
@@ -93,14 +95,14 @@ def lower_events(trace: Trace, warps: list[WarpTrace], arch: Architecture) -> Ev
         map=np.where(column["map"] >= 0, np.searchsorted(maps, column["map"]), -1),
         masks=masks, other=np.where(others >= 0, np.searchsorted(places, others), -1),
         other_arrivals=column["other_arrivals"], other_bytes=column["other_bytes"],
-        nanoseconds=column["nanoseconds"],
+        nanoseconds=column["nanoseconds"], descriptor=column["descriptor"],
     )  # fmt: skip
 
 
 def _unknown(column: dict[str, Column]) -> bool:
     """Whether there is an operation on mbarriers without a place in the trace."""
     placeless = (column["barrier"] == NONE) & (column["shared"] < 0) & (column["map"] < 0)
-    return bool((placeless & (column["nanoseconds"] == 0)).any())
+    return bool((placeless & (column["nanoseconds"] == 0) & (column["descriptor"] < 0)).any())
 
 
 def _moved(column: dict[str, Column], arch: Architecture) -> tuple[Column, Column, Column]:

@@ -16,7 +16,7 @@ The file is a NumPy .npz with these arrays:
     path           int32 [warps]                        the number of the warp's path
     row_lengths    int64 [warps]                        memory instructions that the warp executes
     rows           int32 [all of them]                  the row of each, in order, warp after warp
-    events         int64 [events, 21]                   effects of asynchronous instructions, see `trace.events`;
+    events         int64 [events, 22]                   effects of asynchronous instructions, see `trace.events`;
     event_lengths  int64 [warps]                        number of asynchronous instructions that each warp executes
     event_numbers  int32 [all of them]                  the event of each, -1 for none; without events, all three
                                                         arrays are omitted
@@ -75,6 +75,8 @@ _SPACES = {"shared": SHARED, "local": LOCAL, "zeros": ZEROS, "cluster": CLUSTER}
 _EVENTS = ("events", "event_lengths", "event_numbers")
 _WITHOUT_SLEEPS = 20
 """Number of event columns in files that were written before NANOSLEEP had its own."""
+_OLDER = (_WITHOUT_SLEEPS, _WITHOUT_SLEEPS + 1)
+"""Number of event columns in files that were written before the last ones existed."""
 _OPTIONAL = (*_SPACES, "sources", *_EVENTS)
 THE_SIDE_FILE = "Use the side file that was written with the trace"
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -279,8 +281,9 @@ class _Reader:
             right = "expected addresses of at least 0, or -1"
             raise self._refusal("sources", f"{int(sources.min())}", right)
         known = None if events is None else arrays["events"].astype(np.int64)
-        if known is not None and known.shape[1] == _WITHOUT_SLEEPS:
-            known = np.column_stack([known, np.full(len(known), DEFAULTS["nanoseconds"])])
+        if known is not None:
+            later = EVENT_FIELDS[known.shape[1] :]
+            known = np.column_stack([known, *(np.full(len(known), DEFAULTS[name]) for name in later)])
         return in_order, addresses, active, spaces if spaces.any() else None, sources, known
 
     def _events(self, arrays: Arrays) -> list[NDArray[np.int32]] | None:
@@ -342,7 +345,7 @@ class _Reader:
         except ValueError:
             raise self._refusal(name, "no array", right) from None
         columns = tuple(int(word) for word in shape.strip("[]").split(",")[1:])
-        if name == "events" and dimensions[1:] == (_WITHOUT_SLEEPS,):
+        if name == "events" and dimensions[1:] in [(count,) for count in _OLDER]:
             columns = dimensions[1:]
         if kind not in [np.dtype(k) for k in kinds] or dimensions[1:] != columns or len(dimensions) != 1 + len(columns):
             raise self._refusal(name, f"{kind} {list(dimensions)}", right)

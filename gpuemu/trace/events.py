@@ -16,6 +16,8 @@ such planes `pitch2` bytes apart, and so on, limited to the inside of the array.
 An event in a cluster also has the effects of other CTAs' same operation on an mbarrier of this CTA: `other_arrivals`
 and `other_bytes` at `other_barrier`. A replay of one CTA assumes that the others execute in step with it.
 
+An event of a tcgen05.mma (UTCHMMA and its relatives) has the instruction descriptor as its `descriptor`.
+
 An event of a NANOSLEEP has the `nanoseconds` that its warp requests, or -1 if the predicate of every lane is false.
 """
 
@@ -32,7 +34,7 @@ DEFAULTS = {
     "barrier": -1, "arrivals": 0, "bytes": 0, "parity": -1, "shared": -1, "global": -1, "line": 0, "swizzle": 0,
     "map": -1, "other_barrier": -1, "other_arrivals": 0, "other_bytes": 0,
     **{f"{name}{k + 1}": value for k in range(DIMENSIONS) for name, value in (("count", 1), ("pitch", 0))},
-    "nanoseconds": 0,
+    "nanoseconds": 0, "descriptor": -1,
 }  # fmt: skip
 """The numbers of an event, with their default values."""
 FIELDS = tuple(DEFAULTS)

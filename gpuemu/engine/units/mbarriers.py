@@ -73,6 +73,7 @@ class Event(Record):
     other_arrivals: int
     other_bytes: int
     nanoseconds: int
+    descriptor: int
 
     def begin(self, m: Setup, number: int) -> None:
         """Initialize from the lowered program."""
@@ -83,7 +84,7 @@ class Event(Record):
         self.barriers_at, self.barriers = m.room.given("event_barriers", events.barrier[first:end]), int(end - first)
         for name in (
             "arrivals", "bytes", "parity", "lines", "sectors", "masks", "map", "other", "other_arrivals", "other_bytes",
-            "nanoseconds",
+            "nanoseconds", "descriptor",
         ):  # fmt: skip
             setattr(self, name, int(getattr(events, name)[number]))
 

@@ -102,6 +102,7 @@ class _Product:
     def _multiply(self, lane: int, adds: bool) -> None:
         site, memory = self.site, self.site.environment.memory
         word = self.uniform.word(self.descriptor.register, lane)
+        site.environment.event(lane // WARP, descriptor=word)
         said = instruction_descriptor.decode(word, site.mnemonic, self.scales >= 0)
         ranks = [memory.rank & ~1, memory.rank | 1] if self.pair else [memory.rank]
         if said is None or not _exists(said, len(ranks), self.scales >= 0):
