@@ -49,8 +49,9 @@ VIADDMNMX VABSDIFF VABSDIFF4           | fixed integer  | p r     | whole
 I2FP BMSK SGXT                         | fixed integer  | p r     | whole
 SEL                                    | fixed integer  | p rd <- d | moved
 LOP3 LOP SHF SHL SHR FSEL PRMT         | fixed integer  | p r     | moved
-FMNMX FSET F2FP F2IP                   | fixed integer  | p r     | float
+FMNMX FMNMX3 FSET F2FP F2IP            | fixed integer  | p r     | float
 HMNMX2                                 | fixed integer  | p r     | float | half
+CREDUX                                 | fixed integer  | p r     | -
 ISETP                                  | fixed integer  | p p <- d | whole
 PLOP3                                  | fixed integer  | p p     | whole
 FSETP                                  | fixed integer  | p p     | float

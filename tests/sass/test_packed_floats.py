@@ -70,3 +70,42 @@ def test_every_answer_says_that_no_chip_was_compared() -> None:
     (note, *_) = gpuemu.run(trace.build()).notes
     assert "never compared with a chip" in note
     assert gpuemu.load_arch("sm_90").untested == ""
+
+
+NUMBERS = {n: np.ascontiguousarray(x[:, 0]).view(np.uint32) for n, x in ((2, A), (3, B), (4, C))}
+
+
+@pytest.mark.parametrize(
+    ("sass", "expected"),
+    [
+        ("FMNMX3 R8, R2, R3, R4, !PT", np.maximum(np.maximum(A, B), C)),
+        ("FMNMX3.FTZ R8, R2, -R3, |R4|, PT", np.minimum(np.minimum(A, -B), np.abs(C))),
+    ],
+)
+def test_three_numbers_have_an_extreme(sass: str, expected: np.ndarray) -> None:
+    found = execute(sass, registers=NUMBERS, arch="sm_100").registers[8].view(np.float32)
+    np.testing.assert_array_equal(found, expected[:, 0])
+
+
+@pytest.mark.parametrize("nan", [False, True])
+def test_a_warp_has_an_extreme_in_a_uniform_register(nan: bool) -> None:
+    values = A[:, 0].copy()
+    if nan:
+        values[3] = np.nan
+    registers = {2: values.view(np.uint32)}
+    halves = values.reshape(2, 32)
+    for sass, expected in (
+        ("CREDUX.MAX.F32 UR8, R2", np.nanmax(halves, axis=1)),
+        ("CREDUX.MIN.F32 UR8, R2", np.nanmin(halves, axis=1)),
+        ("CREDUX.MINABS.F32 UR8, R2", np.nanmin(np.abs(halves), axis=1)),
+        ("CREDUX.MAX.F32.NAN UR8, R2", halves.max(axis=1)),
+    ):
+        found = execute(sass, registers=registers, arch="sm_100").uniform_registers[8].view(np.float32)
+        np.testing.assert_array_equal(found[[0, 32]], expected)
+    words = values.view(np.int32).reshape(2, 32)
+    for sass, expected in (
+        ("CREDUX.MAX.S32 UR8, R2", words.max(axis=1)),
+        ("CREDUX.MIN UR8, R2", words.view(np.uint32).min(axis=1).view(np.int32)),
+    ):
+        found = execute(sass, registers=registers, arch="sm_100").uniform_registers[8].view(np.int32)
+        np.testing.assert_array_equal(found[[0, 32]], expected)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuemu.isa.operands import Operand, immediate32
 from gpuemu.sass.lane import doubles, floats
+from gpuemu.sass.machine.lanes import Mask
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.numbers.ieee import narrow32
 from gpuemu.sass.semantics import semantics
@@ -82,6 +83,23 @@ def fmnmx(site: Site) -> Step:
     if not all(_is_magnitude(o) for o in site.operands[1:3]):
         raise site.unsupported(".XORSIGN of other operands than |a| and |b|")
     return LaneStep(site, floats.float_extreme_sign, [*reads, raw_word(site, 1), raw_word(site, 2), *how], [0])
+
+
+@semantics("FMNMX3")
+def fmnmx3(site: Site) -> Step:
+    """FMNMX3 Rd, a, b, c, P: the smallest number of three if P, otherwise the largest, as FMNMX twice (sm_100)."""
+    site.only("FTZ", "NAN")
+    flush, any_nan = int(site.has("FTZ")), int(site.has("NAN"))
+    if len(site.operands) != 5:
+        raise site.unsupported("the number of its operands")
+    store, smaller = site.destination(0), site.predicate(4)
+    a, b, c = (float32(site, k, flush=False) for k in (1, 2, 3))
+
+    def step(mask: Mask) -> None:
+        chosen = floats.float_extreme(a(), b(), smaller(), flush, any_nan).view(np.float32)
+        store(floats.float_extreme(chosen, c(), smaller(), flush, any_nan), mask)
+
+    return step
 
 
 @semantics("FSEL", "UFSEL")
