@@ -17,7 +17,7 @@ from gpuemu.trace.model import Launch
 _ASKED = re.compile(r"c\[0x0\]\[0x(140|144|148|14c|15c|160|164|188)\]")
 """Constants of %is_explicit_cluster, %cluster_nctaid, %nclusterid and %cluster_nctarank."""
 _BARRIERS = ("UCGABAR_ARV", "UCGABAR_WAIT")
-_WITH_CLUSTERS = "sm_9"
+_WITH_CLUSTERS = ("sm_9", "sm_10")
 Size = tuple[int, int, int]
 
 
@@ -31,7 +31,7 @@ def cluster_size(function: DecodedFunction, launch: Launch, given: Size | None) 
     said = "clusters of {} x {} x {} CTAs".format(*size)
     if given is not None and own is not None and given != own:
         raise GpuemuError.one(file, None, "--cluster", said, "expected {} x {} x {} (__cluster_dims__)".format(*own))
-    if math.prod(size) > 1 and not function.arch.startswith("sm_9"):
+    if math.prod(size) > 1 and not function.arch.startswith(_WITH_CLUSTERS):
         raise GpuemuError.one(
             file, None, "--cluster", f"{function.arch} has no clusters", "Compile the kernel for sm_90"
         )

@@ -16,6 +16,7 @@ from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.cluster_state import Clusters
 from gpuemu.sass.machine.constant_banks import (
     NOTHING_KEPT,
+    allocates_tensors,
     constant_banks,
     is_cooperative,
     shared_memory,
@@ -112,6 +113,7 @@ def new_memory(prepared: PreparedLaunch, config: LaunchConfig, lanes: Lanes, spr
         system_wrote=system_wrote,
         spread=spread,
         noise=config.noise,
+        allocates_tensors=allocates_tensors(prepared.function),
     )
 
 

@@ -102,7 +102,7 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
     it. Code that allocates tensor memory keeps words of its own in the memory before the CTA's.
     """
     words = _words(function)
-    if any(i.mnemonic == "UTCATOMSWS" for i in function.code):
+    if allocates_tensors(function):
         kept = function.shared_base
         return launch.shared_bytes + kept, 0, slice(kept)
     if not _asks_for(function, words.reserved_offsets + 4):
@@ -113,6 +113,11 @@ def shared_memory(function: DecodedFunction, launch: Launch, arch: Architecture)
         return launch.shared_bytes + kept, function.shared_base - kept, slice(kept)
     end = shared_memory_size(launch, arch)
     return end, function.shared_base, slice(launch.shared_bytes, end)
+
+
+def allocates_tensors(function: DecodedFunction) -> bool:
+    """Whether code allocates tensor memory."""
+    return any(i.mnemonic == "UTCATOMSWS" for i in function.code)
 
 
 def _asks_for(function: DecodedFunction, offset: int) -> bool:

@@ -110,6 +110,7 @@ class CtaExecutor(Steps):
         memory.cluster, memory.rank = None, 0
         if self._clusters is not None:
             memory.cluster, memory.rank = cta.cluster, cta.rank = self._clusters.begin(self.environment.cta)
+        memory.start_tensor_memory()
         everyone: Mask = None if lanes.exists.all() else lanes.exists.copy()
         cta.groups = [Group(0, everyone, recorder.set_of(everyone))]
         self._attach(cta)

@@ -42,6 +42,8 @@ PARAMETER_WINDOW = 0x7FFF_8000_0000
 WINDOW_BYTES = 1 << 24
 """Length of the shared window and of the local one."""
 _MOST_PLACES = 1 << 14
+_ALLOCATOR = 64
+"""Byte of shared memory from which code keeps its words about tensor memory."""
 WRITTEN = 0xFF
 """Shadow value of a byte of shared memory that has been written."""
 
@@ -124,6 +126,7 @@ class Memory:
         system_wrote: slice = slice(0),
         spread: int = 0,
         noise: int | None = None,
+        allocates_tensors: bool = False,
     ):
         self._unwritten: Any = 0
         if noise is not None:
@@ -146,6 +149,7 @@ class Memory:
         """The CTA's tensor memory under its rank, 0, once it has used any; those of a cluster are in its state."""
         self._spread = spread
         self.system_wrote = system_wrote
+        self._allocates_tensors = allocates_tensors
         self.all_written = zero_shared or shared_bytes == 0
         """Whether every byte of shared memory is known to be written, so that reads need no check."""
         self.places_written: set[tuple[int, int, tuple[bytes, bytes]]] = set()
@@ -158,8 +162,36 @@ class Memory:
         self.written[1][:] = 0
         self.written[1][self.system_wrote] = WRITTEN
         self.local[1][:] = 0
-        self.tensor = {}
         self.forget_written()
+
+    def start_tensor_memory(self) -> None:
+        """Begin a CTA without tensor memory, and with the words that the code of tcgen05.alloc expects.
+
+        They are in shared memory that the system reserves, from byte 64 on: at 8 an mbarrier for one arrival, by which
+        two CTAs take turns; at 16 the parity that the CTA waits for first, which is over for the first of them. CTAs of
+        a pair change these words before they know that the other has begun, so they exist before it begins.
+        """
+        self.tensor = {}
+        if not self._allocates_tensors:
+            return
+        others = {} if self.cluster is None else self.cluster.shared
+        changed = others.pop(self.rank, None)
+        if changed is None:
+            self._write_allocator(self.shared, self.rank)
+        else:
+            self.shared[1][:], self.written[1][:] = changed[0][1], changed[1][1]
+        for rank in () if self.cluster is None else range(len(self.cluster.numbers)):
+            if rank not in self.cluster.begun and rank not in others:  # type: ignore[union-attr]
+                shared, written = (views(np.zeros(self.shared_bytes, np.uint8)) for _ in range(2))
+                self._write_allocator(shared, rank)
+                written[1][self.system_wrote] = WRITTEN
+                others[rank] = shared, written
+
+    def _write_allocator(self, shared: Views, rank: int) -> None:
+        one = -1 & (1 << 20) - 1
+        shared[1][self.system_wrote] = 0
+        shared[8][(_ALLOCATOR + 8) // 8] = one << 1 | one << 43
+        shared[4][(_ALLOCATOR + 16) // 4] = 1 - rank % 2
 
     def forget_written(self) -> None:
         """Forget which bytes of shared memory are written, because it is that of a new CTA."""

@@ -6,6 +6,8 @@ An address has the lane in its upper 16 bits and the column in its lower 16. The
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,15 +26,6 @@ class TensorMemory:
         self.cells: NDArray[np.uint32] = np.zeros((LANES, COLUMNS), np.uint32)
         self.taken = 0
 
-    def find_and_set(self, units: int, aligned: bool) -> int | None:
-        """Take the first free units in a row; return the first one's number, or None if there are not so many."""
-        mask = (1 << units) - 1
-        for first in range(0, UNITS - units + 1, units if aligned and units else 1):
-            if not self.taken >> first & mask:
-                self.taken |= mask << first
-                return first
-        return None
-
     def places(self, site: Site, lane: int, address: int, columns: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
         """Return the first lane of an address, and its column plus `columns`.
 
@@ -50,6 +43,17 @@ class TensorMemory:
             error.title = "Invalid tensor memory access"
             raise error
         return address >> _COLUMN_BITS, found
+
+
+def find_and_set(memories: Sequence[TensorMemory], units: int, aligned: bool) -> int | None:
+    """Take the first units in a row that are free in all of these; return the first one's number, or None."""
+    mask = (1 << units) - 1
+    for first in range(0, UNITS - units + 1, units if aligned and units else 1):
+        if not any(memory.taken >> first & mask for memory in memories):
+            for memory in memories:
+                memory.taken |= mask << first
+            return first
+    return None
 
 
 def tensor_memory_of(site: Site, rank: int | None = None) -> TensorMemory:

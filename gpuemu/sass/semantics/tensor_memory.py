@@ -28,10 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import NOTHING, OP
+from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, whole_warps
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.tensor_memory import UNITS, tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import UNITS, find_and_set, tensor_memory_of
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
@@ -46,7 +47,10 @@ Index = NDArray[np.int64]
 
 @semantics("UTCATOMSWS")
 def allocate(site: Site) -> Step:
-    """UTCATOMSWS[.2CTA].FIND_AND_SET[.ALIGN] UPd, URd, URs; UTCATOMSWS.AND URd, URs: tcgen05.alloc and dealloc."""
+    """UTCATOMSWS[.2CTA].FIND_AND_SET[.ALIGN] UPd, URd, URs; UTCATOMSWS.AND URd, URs: tcgen05.alloc and dealloc.
+
+    With .2CTA, one CTA of a pair takes columns that are free in both CTAs; each gives its own back.
+    """
     modifiers = [m for m in site.modifiers if m != "2CTA"]
     finds = modifiers[:1] == ["FIND_AND_SET"] and set(modifiers[1:]) <= {"ALIGN"}
     if not finds and modifiers != ["AND"]:
@@ -71,7 +75,12 @@ def allocate(site: Site) -> Step:
                     site.instruction, lane, f"an allocation of {32 * units} columns of tensor memory",
                     "Allocate 32, 64, 128, 256 or 512 columns",
                 )  # fmt: skip
-            found = memory.find_and_set(units, site.has("ALIGN"))
+            both = [memory]
+            if site.has("2CTA"):
+                if site.environment.memory.cluster is None:
+                    raise clusters.refusal(site, 1)
+                both.append(tensor_memory_of(site, site.environment.memory.rank ^ 1))
+            found = find_and_set(both, units, site.has("ALIGN"))
             succeeds(np.bool_(found is not None), whole_warps(here))
             if found is not None:
                 store(np.uint32(found), whole_warps(here))
