@@ -59,6 +59,14 @@ def test_a_branch_for_any_lane_takes_its_whole_warp_along() -> None:
     assert registers(sass, 2) == [2] * 64
 
 
+def test_a_uniform_branch_of_lanes_that_disagree_is_not_taken() -> None:
+    # All lanes of warp 0 would jump over the first addition; in warp 1 some would.
+    sass = LANEID + "S2R R3, SR_TID.X\nMOV R2, RZ\nISETP.LT.AND P1, PT, R3, 0x28, PT\n@P1 BRA.U 0x60\n"
+    sass += "IADD3 R2, R2, 0x1, RZ\nVOTE.ANY R4, PT, PT\nEXIT\n"
+    assert registers(sass, 2) == [0] * 32 + [1] * 32
+    assert registers(sass, 4) == [0xFFFFFFFF] * 64
+
+
 def test_a_lane_that_breaks_away_under_a_condition_is_not_waited_for() -> None:
     # Of the lanes with P0, those without P1 leave; the others meet.
     sass = LANEID + ODD + "ISETP.LT.AND P1, PT, R1, 0x10, PT\nBSSY B0, 0x80\n"

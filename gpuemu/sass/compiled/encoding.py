@@ -40,7 +40,7 @@ from gpuemu.sass.compiled.columns import (
     WHOLE,
     YIELDS,
 )
-from gpuemu.sass.machine.jumps import WHOLE_WARP, predicates_of
+from gpuemu.sass.machine.jumps import WHOLE_WARP, jumps_whole, predicates_of
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.polls import registers_named
 from gpuemu.sass.semantics.lanewise import Columns, Place, plain_word, truth
@@ -56,7 +56,7 @@ def control_columns(site: Site, index_of: Mapping[int, int], codeless: Mapping[i
         return _with_predicates({OP: EXIT}, site, predicates)
     if kind is Kind.BARRIER:
         return _cta_barrier(site, predicates)
-    if mnemonic in ("BRA", "JMP") and not site.has("DIV", "CONV", "ANY"):
+    if mnemonic in ("BRA", "JMP") and not site.has("DIV", "CONV", "ANY") and not jumps_whole(site):
         target = index_of.get(_number(site.instruction.operands[-1]))
         return None if target is None else _with_predicates({OP: BRANCH, NUMBER: target}, site, predicates)
     if mnemonic == "BRA" and site.has("DIV") and not site.has("CONV", "ANY"):

@@ -94,6 +94,7 @@ class Jumps:
         elif len(conditions) != len(site.operands) - 1:
             raise site.unsupported("this form of branch")
         all_follow = site.has("ANY")  # all lanes of a warp jump if any does
+        all_agree = jumps_whole(site)
 
         def jump(group: Group, pc: int) -> bool:
             group.pc = target
@@ -111,6 +112,8 @@ class Jumps:
                 # CONV is for lanes that all jump together; if one would not, none does.
                 together = np.repeat(ballots(self._present(group.mask) if diverges else taken), WARP) == wanted
                 taken = taken & (together ^ diverges)
+            if all_agree:
+                taken = taken & np.repeat(ballots(taken) == ballots(self._present(group.mask)), WARP)
             if all_follow:
                 taken = self._present(group.mask) & np.repeat(ballots(taken) != 0, WARP)
             return self._go(group, taken, target, pc + 1)
@@ -195,6 +198,15 @@ class Jumps:
 def predicates_of(site: Site) -> list[int]:
     """Return the operands that are predicates."""
     return [k for k in range(len(site.operands)) if site.is_predicate(k)]
+
+
+def jumps_whole(site: Site) -> bool:
+    """Whether a branch never splits a warp: BRA.U jumps if all lanes of the warp would, and otherwise none does.
+
+    Compilers put it in front of a branch of the same predicate that may split the warp, between BSSY and BSYNC.
+    """
+    per_lane = guard_of(site) is not None or any(not site.is_uniform(k) for k in predicates_of(site))
+    return site.has("U") and not site.has("ANY") and per_lane
 
 
 def guard_of(site: Site) -> Getter | None:
