@@ -5,56 +5,17 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from comparing import MOST, apart, apart_with_gradients, needs, numbers
 
 pytestmark = pytest.mark.slow
-MOST = 1e-5
 FP8 = 0.0625
 """Half the distance of neighboring e4m3 numbers."""
-
-
-@pytest.fixture(scope="module")
-def torch() -> Iterator[Any]:
-    """torch under an emulated H100 that only executes."""
-    for package in ("torch", "triton"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed, and the kernels need it")
-    import gpuemu.triton
-
-    with gpuemu.triton.device("sm_90", timed=False):
-        import torch
-
-        torch.manual_seed(0)
-        yield torch
-
-
-def needs(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed, and the kernel is its")
-
-
-def apart(found: Any, right: Any) -> float:
-    """The largest difference, relative to the largest value."""
-    return float((found.float() - right.float()).abs().max() / right.float().abs().max().clamp(min=1e-9))
-
-
-def apart_with_gradients(torch: Any, mine: Callable[..., Any], right: Callable[..., Any], *inputs: Any) -> float:
-    first, second = ([one.clone().requires_grad_() for one in inputs] for _ in range(2))
-    found, wanted = mine(*first), right(*second)
-    gradient = torch.randn_like(wanted)
-    found.backward(gradient.clone())
-    wanted.backward(gradient)
-    pairs = [(found, wanted), *((a.grad, b.grad) for a, b in zip(first, second, strict=True))]
-    return max(apart(*pair) for pair in pairs)
-
-
-def numbers(torch: Any, *shapes: tuple[int, ...]) -> list[Any]:
-    return [torch.randn(*shape, device="cuda") for shape in shapes]
 
 
 def sparsemax(torch: Any, x: Any) -> Any:
