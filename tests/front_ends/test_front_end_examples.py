@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import gpuemu
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "front_ends"
 PACKAGES = {
     "cuda_core": ("cuda.core",),
@@ -111,6 +113,36 @@ def test_warp_fills_copies_and_captures_and_is_refused_for_cub(tmp_path: Path) -
     assert done.returncode == 2
     assert "error: wp.utils.array_sum calls CUB in warp.so, which gpuemu does not provide." in done.stderr
     assert done.stdout.endswith("largest error: 0.0\n")
+
+
+LINES = {
+    "cute_dsl": ("reduction", "", ""),
+    "cutile": ("reduction", "", ""),
+    "numba": ("product", "@cuda.jit\n", "@cuda.jit(lineinfo=True)\n"),
+    "warp": ("elementwise", "import warp as wp\n", "import warp as wp\n\nwp.config.lineinfo = True\n"),
+}
+"""Front end → a program, and what its user replaces for source lines."""
+
+
+@pytest.mark.parametrize("front_end", LINES)
+def test_instructions_have_lines_of_the_python_file(front_end: str, tmp_path: Path) -> None:
+    check_packages(front_end)
+    kind, usual, with_lines = LINES[front_end]
+    text = (EXAMPLES / front_end / f"{kind}.py").read_text(encoding="utf-8")
+    assert usual in text
+    text = text.replace(usual, with_lines, 1)
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "gpuemu", "exec", "--save-trace", "traces", "--", sys.executable, "app.py"]
+    environment = {**os.environ, "CUTE_DSL_LINEINFO": "1"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    (saved,) = (tmp_path / "traces").iterdir()
+    trace = gpuemu.load_trace(saved)
+    lines = {line for one in trace.code for file, line in one.source or () if file == "app.py"}
+    assert trace.source_text["app.py"] == text
+    kernel = text[: text.index("np.random")].count("\n") + 1  # kernels are in front of the data
+    assert len(lines) >= 3
+    assert max(lines) < kernel
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.with_suffix("").as_posix())
