@@ -107,7 +107,7 @@ def test_what_is_not_on_disk_is_compiled_before_processes_share_the_tests(
 
 
 def test_the_commit_chooses_the_second_architecture() -> None:
-    found = [lanes.chosen("not slow", None, f"{number:040x}") for number in range(5)]
+    found = [lanes.chosen("not slow", None, f"{number:040x}") for number in range(len(lanes.ARCHITECTURES) - 1)]
     assert {first for first, _ in found} == {"sm_90"}
     assert {second for _, second in found} == set(lanes.ARCHITECTURES) - {"sm_90"}
     assert lanes.chosen("not slow", "all", "0") == lanes.chosen("", None, "0") == lanes.ARCHITECTURES

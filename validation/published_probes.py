@@ -284,8 +284,13 @@ def global_nearest(arch: gpuemu.Architecture, op: str, lines: int = 32) -> float
 @probe("rate")
 def global_bandwidth(arch: gpuemu.Architecture, chip: str) -> float:
     """128-bit loads past L1 back to back from 16 warps on each SM of the chip, of the same 8 KiB, a long launch less a
-    short one; bytes a cycle."""
-    arch = arch.with_overrides({"chip": chip})
+    short one; bytes a cycle.
+
+    L2 has one slice here: 64 lines would not reach all slices alike.
+    """
+    rate = arch.chips[chip].l2_read_bytes_per_cycle  # follows from the size where nobody measured it
+    one_slice = {f"chips.{chip}.l2_kibibytes": 512, f"chips.{chip}.l2_read_bytes_per_cycle": rate}
+    arch = arch.with_overrides({"chip": chip, **one_slice})
     sms = arch.chips[chip].sms
     took = []
     for times in (SHORT, LONG):

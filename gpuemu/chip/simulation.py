@@ -168,6 +168,12 @@ def address_of(launch: Simulation, line: int, cta: int) -> int:
     return moves.begin[move] + (address + far - moves.begin[move]) % moves.length[move]
 
 
+def leaves_out(launch: Simulation, line: int, most: float) -> bool:
+    """Whether a CTA with this fraction of the loads or stores leaves out a line. Known copies say so themselves."""
+    move = launch.steps.move[line]
+    return launch.steps.before[line] >= most and not (move >= 0 and launch.moves.turns[move] > 0)
+
+
 def part_of(steps: Steps, line: int, address: int, part: int) -> tuple[int, int]:
     """The sectors of a request in the line of its address, or in the next one, and how many are sent for them."""
     mask, sent = steps.mask[line] << (address >> SECTOR_BITS & 3), steps.sent[line]
@@ -208,7 +214,7 @@ def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
     done = now
     for line in range(steps.line_of[request], steps.line_of[request + 1]):
         address = address_of(launch, line, cta)
-        if address < 0 or steps.before[line] >= most:
+        if address < 0 or leaves_out(launch, line, most):
             continue
         for part in range(2):  # the data of another CTA may lie across two lines
             mask, sent = part_of(steps, line, address, part)
@@ -323,7 +329,7 @@ def leave_request(launch: Simulation, cta: int, request: int) -> None:
     side = launch.places.order[cta % len(launch.places.order)] * chip.gpcs // chip.sms % 2
     for line in range(steps.line_of[request], steps.line_of[request + 1]):
         address = address_of(launch, line, cta)
-        if address < 0 or steps.before[line] >= max(moves.loads[cta], moves.stores[cta]):
+        if address < 0 or leaves_out(launch, line, max(moves.loads[cta], moves.stores[cta])):
             continue
         for part in range(2):
             mask, _ = part_of(steps, line, address, part)

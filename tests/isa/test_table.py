@@ -17,7 +17,15 @@ OTHERS = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKA
 CUTS = {"split", "rsplit", "partition", "rpartition", "startswith", "endswith", "removeprefix", "removesuffix", "find"}
 SHAPED = ("tensor", "warpgroup")
 UNTIMED = ("shared", "load", "store", "atomic", "reduction", "copy", "shuffle", "commit", "barrier")
-UNITS = ("copy_engine", "mbarriers", "fences", "cluster", "registers", "sleep")  # sections of their own
+UNITS = (
+    "copy_engine",
+    "mbarriers",
+    "fences",
+    "cluster",
+    "registers",
+    "sleep",
+    "tensor_memory",
+)  # sections of their own
 """Classes whose time is that of the path that they take."""
 
 

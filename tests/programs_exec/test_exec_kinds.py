@@ -26,7 +26,8 @@ def test_launches_that_differ_in_an_argument_are_soon_predicted(cubin: bytes) ->
         program.launch("increase", 1, 128, "Qi", data, n)
     assert program.read(data, "i4", 110).tolist() == [10] * 100 + list(range(10, 0, -1))[1:] + [0]
     assert [one.timed for one in program.launches] == [True] * 4 + [False] * 3 + [True] + [False] * 2
-    assert len({one.elapsed_cycles for one in program.launches}) == 1
+    cycles = [one.elapsed_cycles or 0 for one in program.launches]
+    assert max(cycles) - min(cycles) <= 1, "the place of the last line in L2 differs"
 
 
 def test_launches_whose_argument_changes_their_accesses_are_simulated(cubin: bytes) -> None:

@@ -165,10 +165,10 @@ def test_a_card_of_another_capability_and_one_without_a_file_are_refused(monkeyp
         GpuemuError, match=r"--arch: compute_capability: found a card of 9\.0, expected one of 8\.9, as sm_89"
     ):
         run("--arch", "sm_89", "--only", "mio.shuffle*")
-    monkeypatch.setattr(measure, "device_facts", lambda cp: FACTS | {"compute_capability": "10.3"})
+    monkeypatch.setattr(measure, "device_facts", lambda cp: FACTS | {"compute_capability": "8.7"})
     with pytest.raises(
         GpuemuError,
-        match=r"compute capability 10\.3, and there is no file for it\. Use --arch with the nearest of sm_75",
+        match=r"compute capability 8\.7, and there is no file for it\. Use --arch with the nearest of sm_75",
     ):
         run()
     with pytest.raises(GpuemuError, match=r"--only: found nothing\.\*, expected a pattern of names"):

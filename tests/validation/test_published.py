@@ -42,8 +42,10 @@ def test_a_row_that_passes_declares_no_gap(name, tables):
 
 
 def test_there_is_a_table_for_every_architecture_file_with_enough_rows(tables):
+    """Except for those that were never compared with a chip, which `validation.blackwell` holds against tables."""
     files = {path.stem for path in (ROOT / "configs").glob("*.yaml")}
-    assert set(ARCHITECTURES) == files
+    compared = {name for name in files if not gpuemu.load_arch(name).untested}
+    assert set(ARCHITECTURES) == compared
     assert {name: len(table) for name, table in tables.items()} == {
         "sm_75": 48, "sm_80": 194, "sm_86": 130, "sm_89": 137, "sm_90": 60, "sm_120": 52,
     }  # fmt: skip

@@ -76,7 +76,7 @@ class TensorOp(Record):
         self.what = _WHAT.get(instruction.mnemonic, OTHER)
         self.ctas = 2 if opcode.has("2CTA") else 1
         if self.what == PRODUCT:
-            self.fills = int(parse_operand(instruction.operands[0]).prefix == "gdesc")
+            self.fills = int(any(parse_operand(text).prefix == "gdesc" for text in instruction.operands[:1]))
             self.integer = int(instruction.mnemonic == "UTCIMMA")
             self.scaled = int(any(parse_operand(o).prefix == "tmem" for o in instruction.operands[5:]))
         elif self.what == COPY:
