@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.chip import before, dispatch, simulation
+from gpuemu.chip import dispatch, simulation
+from gpuemu.chip.before import fill, forget
 from gpuemu.chip.cta_work import is_even
 from gpuemu.chip.events import Queue
 from gpuemu.chip.memory import (
@@ -157,7 +158,7 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
         grid = grid.of(_everywhere(grid.ctas, looked, places))
     launch = _launch(steps, grid, numbers, marks, chip.l2_dirty_kibibytes)
     if grid.cold:
-        before.fill(launch.memory, numbers.sets, (chip.l2_dirty_kibibytes or 0) * KIB // LINE_BYTES)
+        fill(launch.memory, numbers.sets, (chip.l2_dirty_kibibytes or 0) * KIB // LINE_BYTES)
     else:
         launch = _warm(launch, grid, chip, looked)
     _run(launch, looked, looked * each)
@@ -356,7 +357,7 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
     _run(launch._replace(first=first), until, (until - first) * each)
     launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0
     if kept is not None:
-        before.forget(launch.memory, kept)
+        forget(launch.memory, kept)
     launch.memory.counts[PEAK] = launch.memory.counts[UNWRITTEN]
     return launch
 

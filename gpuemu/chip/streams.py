@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gpuemu.chip.cta_work import COPIES
 from gpuemu.chip.memory import LINE_BYTES
+from gpuemu.chip.simulation import NOWHERE, OWN
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind, Row
 from gpuemu.program.program import Program
@@ -37,8 +38,6 @@ PRIVATE = 1 << 50
 LOCAL, LOCAL_BYTES, MOST_WARPS = 1 << 48, 1 << 26, 64
 """Addresses from `LOCAL` on represent local memory. Each place for a CTA on the chip has `LOCAL_BYTES`, in equal parts
 for its warps."""
-NONE, OWN = -(1 << 60), -(1 << 59)
-"""Replace a distance: the CTA does not execute this copy, or it takes another branch, with data of its own."""
 
 
 class Anywhere(NamedTuple):
@@ -160,7 +159,7 @@ def address_deltas(
 ) -> dict[int, Move]:
     """Stream → distance of each CTA's data from those of the reference CTA, in bytes. None: each CTA has its own data.
 
-    If copies are known one by one, the shape is [CTAs, copies], with NONE for copies that a CTA does not execute.
+    If copies are known one by one, the shape is [CTAs, copies], with NOWHERE for copies that a CTA does not execute.
     `reference`: the number of the pattern in the grid. `others`: more CTAs of the same run. `places`: places for CTAs
     on the chip, each with local memory that one CTA after another uses.
     """
@@ -202,7 +201,7 @@ def address_deltas(
     copies = {} if sample is None or sample.copied is None else sample.copied
     told = {stream: at for stream, at in copies.items() if stream in found}
     if any(found[stream] is None for stream in told):  # they are not linear in the CTA number
-        found |= {stream: np.where(at < 0, NONE, at - at[reference]) for stream, at in told.items()}
+        found |= {stream: np.where(at < 0, NOWHERE, at - at[reference]) for stream, at in told.items()}
     if sample is not None and sample.hands_out:  # each CTA takes other work, and all were executed as the first
         return {stream: None if _stays(move) else move for stream, move in found.items()}
     return found

@@ -71,6 +71,19 @@ def test_bulk_copies_without_a_tensor_map_are_traffic(grid: int):
     assert found.traffic.loaded_sectors == grid * 16384 // 32
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+def test_bulk_copies_wait_for_dram(rate: float):
+    """All data come from DRAM. Half its rate takes twice the time, without the latencies."""
+    a = np.zeros(2112 * 4096, np.float32)
+    given = {"global_memory.first_touch": "dram", "chips.H200.dram_bytes_per_cycle": rate * CHIP.dram_bytes_per_cycle}
+    found = launch("bulk", 2112, 128, [a, a], H200.with_overrides(given))
+    assert found.limited_by == DRAM
+    assert found.traffic.dram_read == pytest.approx(a.nbytes, rel=0.01)
+    moved = found.traffic.dram_read + found.traffic.dram_written
+    assert moved / (rate * CHIP.dram_bytes_per_cycle) == pytest.approx(found.elapsed, rel=0.25)
+
+
 @pytest.mark.parametrize("name", ["H100", "H200"])
 def test_values_are_those_that_were_measured(name: str):
     folder, chip = Path(__file__).resolve().parents[2] / "tools/chip" / name.lower(), H200.chips[name]

@@ -31,8 +31,8 @@ from gpuemu.chip.memory import (
     touched,
     transfer,
 )
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, REDUCTION, REPLY, RUN, STORE, part_of
-from gpuemu.chip.streams import OWN, Anywhere
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, OWN, REDUCTION, REPLY, RUN, STORE, part_of
+from gpuemu.chip.streams import Anywhere
 
 ADD = """extern "C" __global__ void add(const float *a, float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -21,8 +21,8 @@ from gpuemu.chip.memory import (
     keep_line,
     load_line,
 )
-from gpuemu.chip.simulation import END, LOAD, STORE
-from gpuemu.chip.streams import NONE, OWN, _inside, _straight, _whole
+from gpuemu.chip.simulation import END, LOAD, NOWHERE, OWN, STORE
+from gpuemu.chip.streams import _inside, _straight, _whole
 
 H100 = ARCH.chips["H100"]
 MIB = 1 << 20
@@ -186,9 +186,9 @@ def test_copies_that_are_known_one_by_one_go_where_each_goes():
     ctas, copies = 132, 8
     to = np.random.default_rng(1).permutation(ctas * copies).reshape(ctas, copies)
     move = (to - np.arange(copies)) * LINE_BYTES
-    move[100:, copies - 1] = NONE
+    move[100:, copies - 1] = NOWHERE
     given = touching(np.arange(copies) * LINE_BYTES)._replace(turn=np.arange(copies))
     of = replace(grid(ctas, cold=True), moved={0: move}, buffers=((0, ctas * copies * LINE_BYTES),))
     found = counts(given, of)
-    assert found[LOADED] == 4 * (move != NONE).sum()
-    assert found[READ] * HALF_BYTES == LINE_BYTES * (move != NONE).sum()
+    assert found[LOADED] == 4 * (move != NOWHERE).sum()
+    assert found[READ] * HALF_BYTES == LINE_BYTES * (move != NOWHERE).sum()

@@ -6,9 +6,6 @@ import pytest
 from probes import builder, completions, emit, gaps, issues, machine, run, starts
 
 import gpuemu
-from gpuemu.engine import execute
-from gpuemu.engine.spec import Share
-from gpuemu.program.lowering import lower
 
 LOAD = "LDG.E R4, [R0.64] | W0 S02"
 AWAIT = "NOP | B0 S02"
@@ -268,18 +265,15 @@ def test_stores_take_places_in_l1(lines, loaded):
     assert gpuemu.run(trace.build(), machine(**l1_of(lines))).log.loaded_sectors == loaded
 
 
-@pytest.mark.parametrize(("store", "slower"), [("STG.E [R0.64], R4", True), ("STL [R0], R4", False)])
-def test_stores_to_local_memory_stay_in_l1_and_wait_for_no_share_of_dram(store, slower):
+@pytest.mark.parametrize("engine", ["simpy", "compiled"])
+@pytest.mark.parametrize(("load", "place", "asked"), [("LDL", 128, 0), ("LDL", 132, 4), ("LDG.E", 128, 1)])
+def test_a_load_from_local_memory_finds_in_l1_what_was_stored_there(load, place, asked, engine):
+    """The words of 32 lanes lie beside each other in local memory."""
     trace = builder(1)
-    for line in range(17):
-        lanes = f"4*lane+{128 * line}" if slower else f"{4 * line}"
-        emit(trace, f"{store} | {'R0' if line == 16 else ''} S02", lanes=lanes)
+    emit(trace, "STL [R0], R4 | R1 S02", lanes="128")
+    emit(trace, f"{load} R4, [R0] | B1 W0 S02", lanes=f"{place}")
     emit(trace, "EXIT | B0 S05")
-    program = lower(trace.build(), machine())
-    shares = [Share(), Share(dram_store=100.0)]
-    alone, beside = (int(execute(program, machine(), "simpy", share=one).cycles) for one in shares)
-    assert (beside > 2 * alone) == slower
-    assert (beside == alone) != slower
+    assert gpuemu.run(trace.build(), machine(), engine=engine).log.loaded_sectors == asked
 
 
 def test_each_further_sector_takes_its_time_on_the_wire():

@@ -6,9 +6,6 @@ import pytest
 
 import gpuemu
 from gpuemu import GpuemuError, TraceBuilder
-from gpuemu.engine import execute
-from gpuemu.engine.spec import Share
-from gpuemu.program.lowering import lower
 from gpuemu.views.result import WarpResult
 
 ARCH = gpuemu.load_arch("sm_90")
@@ -166,24 +163,6 @@ def test_a_load_has_its_turn_behind_a_store() -> None:
 def test_a_load_has_its_turn_behind_the_lines_of_a_prefetch() -> None:
     alone, behind = clocks(pipeline(64)), clocks(pipeline(64, before="UTMAPF.L2.2D"))
     assert (behind[1] - behind[0]) - (alone[1] - alone[0]) == pytest.approx(64 * ARCH.copy_engine.line_cycles, abs=3)
-
-
-def test_a_load_waits_for_what_the_sm_gets_of_l2_and_dram_beside_others() -> None:
-    def taken(**beside: float) -> int:
-        trace = pipeline(64)
-        trace.emit("EXIT", control="B------:R-:W-:-:S05")
-        program = lower(trace.build(), ARCH)
-        logs = [execute(program, ARCH, engine, share=Share(**beside)) for engine in ("simpy", "compiled")]
-        assert logs[0].cycles == logs[1].cycles
-        return int(logs[0].cycles)
-
-    alone, sectors, memory = taken(), 64 * 4, ARCH.global_memory
-    moved = 64 * 128 / ARCH.copy_engine.load_bytes_per_cycle
-    assert taken(l2_load=20.0) - alone == pytest.approx(sectors * 20 - moved, abs=4)
-    assert taken(copy_absent=1.0) - alone == memory.latency_cycles - memory.l2.latency_cycles
-    later = sectors * 20 - moved + memory.latency_cycles - memory.l2.latency_cycles
-    assert taken(copy_absent=1.0, dram_copy=20.0) - alone == pytest.approx(later, abs=4)
-    assert taken(copy_absent=0.5, dram_copy=20.0) == alone  # the second block of two is the one that L2 lacks
 
 
 def between(*code: tuple[str, str]) -> int:

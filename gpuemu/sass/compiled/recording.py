@@ -13,7 +13,8 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.patterns import Patterns, Place
 from gpuemu.sass.machine.recorder import Recorder
 
-_STEPS, _SETS = 1 << 15, 1 << 10
+_STEPS, _SETS = 1 << 13, 1 << 10
+"""Steps and sets of lanes that the loops log until they come back. A launch may then stop the recording."""
 _BLOCK_BYTES = 1 << 22
 """Bytes of addresses that the loops log until they come back."""
 _MOST_KNOWN = 1 << 14
