@@ -46,6 +46,8 @@ class Chip(Part):
     dram_gigabytes_per_second: float | None = _chip_rate("published rate of DRAM", "GB/s")
     dram_bytes_per_cycle: float | None = _chip_rate("read and write rate of DRAM", "bytes/cycle")
     dram_wait_cycles: int | None = whole("wait of a load for others, in proportion", 0, 1_000_000, "cycles", True)
+    dram_wait_power: int | None = whole("power of the random share in that wait; null: 1", 1, 64, "", True)
+    dram_block_bytes: int | None = whole("bytes equally far away in DRAM; null: a line", 128, 1 << 20, "bytes", True)
     dram_loaded_cycles: int | None = whole("latency of a load from DRAM at its full rate", 1, 1_000_000, "cycles", True)
     atomics_per_cycle: float | None = _chip_rate("rate of atomics on words in the same 512 bytes", "turns/cycle")
     float_atomics_per_cycle: float | None = _chip_rate("the same if they add floating-point numbers", "turns/cycle")

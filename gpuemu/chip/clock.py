@@ -134,7 +134,8 @@ class Grid:
 class Ended:
     """A launch that was simulated: its end, the counts of `memory`, and for how long its units were busy.
 
-    `looked`: the CTAs that were simulated. `most`: the CTAs of the SM with the most.
+    `looked`: the CTAs that were simulated. `most`: the CTAs of the SM with the most. `ends`: the end of the last CTA of
+    each place.
     """
 
     end: float
@@ -145,6 +146,7 @@ class Ended:
     reports_busy: float
     looked: int
     most: int
+    ends: NDArray[np.float64]
 
 
 def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> Ended:
@@ -171,7 +173,7 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
         dram_busy=more * float(busy[at[2] : at[3]].mean()),
         l2_busy=more * max(float(busy[a:b].mean()) for a, b in ((at[0], at[1]), (at[1], at[2]), (at[3], at[4]))),
         atomics_busy=more * float(busy[at[8] : at[8] + BLOCKS].max()), reports_busy=more * float(busy[at[8] + BLOCKS]),
-        looked=looked, most=round(int(np.max(launch.places.taken)) * ctas / looked),
+        looked=looked, most=round(np.max(launch.places.taken) * ctas / looked), ends=np.array(launch.places.ends),
     )  # fmt: skip
 
 
@@ -298,7 +300,8 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         store_line=each(1, chip.l2_store_lines_per_cycle, slices),
         store_sector=each(memory.sector_bytes, chip.l2_write_bytes_per_cycle, slices),
         channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels),
-        spread_cycles=float(memory.spread_cycles), wait_cycles=float(chip.dram_wait_cycles or 0),
+        spread_cycles=float(memory.spread_cycles), block_lines=max(1, (chip.dram_block_bytes or 0) // LINE_BYTES),
+        wait_cycles=float(chip.dram_wait_cycles or 0), wait_power=chip.dram_wait_power or 1,
         dirty_share=chip.dirty_share or 0.0,
         buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
@@ -380,9 +383,10 @@ def _run(launch: Simulation, until: int, work: int) -> None:
         with unaided():
             plain = Simulation(*(_as_lists(part) for part in launch))
             simulation.run(plain, until)
-        for name in MemoryUnits._fields:
-            getattr(launch.memory, name)[:] = getattr(plain.memory, name)
-        launch.kept[:], launch.places.taken[:] = plain.kept, plain.places.taken
+        columns: Any = zip((*launch.memory, *launch.places), (*plain.memory, *plain.places), strict=True)
+        for column, numbers in columns:
+            column[:] = numbers
+        launch.kept[:] = plain.kept
     assert launch.first >= 0 or launch.memory.counts[DONE] == until, "warps wait forever"
 
 

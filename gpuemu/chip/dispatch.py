@@ -62,6 +62,15 @@ def order(sms: int, count: int) -> NDArray[np.int64]:
     return both[both < sms][:count]
 
 
+def clusters_at_once(sms: int, gpcs: int, ctas: int) -> int:
+    """How many clusters of so many CTAs, each CTA on an SM of its own, run at the same time.
+
+    A cluster lies in one GPC. TPCs of two SMs are spread evenly over the GPCs, so that the rest of a GPC stays empty.
+    """
+    tpcs, more = divmod(sms // 2, gpcs)
+    return sum(2 * (tpcs + (gpc < more)) // ctas for gpc in range(gpcs))
+
+
 def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace) -> Dealt:
     """Assign CTAs with these numbers of warp instructions in order."""
     step = min(-(-len(work) // MOST_DEALT), max(1, sms // FEWEST_SMS))

@@ -64,6 +64,8 @@ class Chip(NamedTuple):
     channel_half: float
     spread_cycles: float
     wait_cycles: float
+    wait_power: int
+    block_lines: int
     dirty_share: float
     buffered_cycles: float
     merged: int
@@ -149,14 +151,19 @@ def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: flo
     """The wait for the channel of DRAM behind a line, which then transfers halves of lines.
 
     The wait for banks, their rows and refreshes is drawn. On average it is in proportion to how busy the channel is.
+    A random share to the power of `wait_power` gives how long it is: the higher, the fewer wait, and the longer.
     """
     drawn = mixed(line + 777) / 2147483648.0
+    late = drawn
+    for _ in range(1, chip.wait_power):
+        late *= drawn
     channel = (mixed(line) * chip.slices >> 31) * chip.channels // chip.slices
     unit = slices_at(chip)[2] + channel
     begin = max(memory.free[unit], now)
     memory.free[unit] = begin + halves * chip.channel_half
     memory.busy[unit] += halves * chip.channel_half
-    return begin - now + 2 * chip.wait_cycles * drawn * pressure(memory, channel, now, halves * chip.channel_half)
+    share = pressure(memory, channel, now, halves * chip.channel_half)
+    return begin - now + (chip.wait_power + 1) * chip.wait_cycles * late * share
 
 
 def set_of(sets: int, key: int) -> int:
@@ -267,7 +274,7 @@ def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, halves: int, no
     if missing:
         count = (missing & 1) + (missing >> 1)
         memory.counts[READ] += count
-        away = chip.dram_cycles + chip.spread_cycles * (mixed(line + 7777) / 2147483648.0 - 0.5)
+        away = chip.dram_cycles + chip.spread_cycles * (mixed(line // chip.block_lines + 7777) / 2147483648.0 - 0.5)
         memory.comes[place] = now + transfer(memory, chip, line, now, count) + away
         memory.present[place] |= missing
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpuemu.base.chance import bell, mixed
 from gpuemu.chip.cta_work import as_often, regular
-from gpuemu.chip.dispatch import Pace, company, deal, order
+from gpuemu.chip.dispatch import Pace, clusters_at_once, company, deal, order
 
 DEALT = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h100" / "deal.csv"
 
@@ -123,3 +123,10 @@ def test_ctas_that_leave_at_once_do_as_little_as_the_one_that_was_executed():
     found = regular((40, 1, 1), {0: 8, 1: 500, 2: 500, 13: 500}, left)
     assert found is not None
     np.testing.assert_array_equal(found, np.where(left, 8, 500))
+
+
+def test_clusters_leave_sms_of_a_gpc_empty():
+    """On a B200, a launch of 37 clusters of four takes twice as long as one of 74 clusters of two: SemiAnalysis' tables."""
+    assert clusters_at_once(148, 8, 2) == 74
+    assert clusters_at_once(148, 8, 4) == 34
+    assert clusters_at_once(20, 1, 4) == 5

@@ -175,6 +175,28 @@ def test_a_miss_waits_longer_the_busier_its_channel_is():
     assert waits[1] == pytest.approx(H200.dram_wait_cycles * busy, rel=0.1)
 
 
+def test_a_high_power_makes_few_wait_and_long():
+    """With the same mean: of a B200, whose copies of many lines wait for the slowest."""
+    slowest, mean = [], []
+    for power in (1, 20):
+        some = launch(
+            steps([(0, 0, 0, END, 0)]), grid(cold=True), channels=1, slices=1, far_cycles=0.0, wait_power=power
+        )
+        waits = [transfer(some.memory, some.chip, n, 20.0 * n, 1.0) for n in range(12_800)]
+        mean.append(np.mean(waits))
+        slowest.append(np.reshape(waits, (-1, 128)).max(axis=1).mean())
+    assert mean[1] == pytest.approx(mean[0], rel=0.15)
+    assert slowest[1] > 5 * slowest[0]
+
+
+def test_lines_of_a_block_lie_equally_far_in_dram():
+    for lines, distances in ((1, 8), (4, 2)):
+        none = dict.fromkeys(("far_cycles", "far_sm_cycles", "wait_cycles"), 0.0)
+        some = launch(steps([(0, 0, 0, END, 0)]), grid(cold=True), block_lines=lines, **none)
+        replies = [load_line(some.memory, some.chip, 0, n, 1, 1, 1e5 * n, False) - 1e5 * n for n in range(8)]
+        assert len({round(reply, 3) for reply in replies}) == distances
+
+
 def test_data_whose_addresses_depend_on_data_lie_anywhere_in_their_range():
     given = replace(grid(1000), moved={0: Anywhere(1 << 20, 1 << 14)})
     some = launch(steps([(0, 0, 0, END, 0)], lines=[1 << 20]), given)

@@ -41,12 +41,17 @@ def product(row: Row) -> Product:
 
 
 def compared(
-    folder: Path, pattern: str, number: Callable[[Row], float], emulated: Callable[[Row], float], *names: str
-) -> list[Compared]:
-    """Compare a number of each row with the emulated one; `names` are the columns that identify a row."""
+    folder: Path, pattern: str, number: Callable[[Row], float], emulated: Callable[[Row], float], *names: str,
+    but: Callable[[Row], bool] = lambda row: False,
+) -> list[Compared]:  # fmt: skip
+    """Compare a number of each row with the emulated one.
+
+    `names`: the columns that identify a row. `but`: whether a row is left out.
+    """
     return [
-        Compared(" ".join(row[name] for name in names), number(row), emulated(row)) for row in rows(folder, pattern)
-    ]
+        Compared(" ".join(row[name] for name in names), number(row), emulated(row))
+        for row in rows(folder, pattern) if not but(row)
+    ]  # fmt: skip
 
 
 def mean_error(found: Iterable[Compared]) -> float:
