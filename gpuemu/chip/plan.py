@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpuemu.base.chance import mixed
 from gpuemu.chip.copy_scout import copied
 from gpuemu.chip.cta_work import as_often
-from gpuemu.chip.sampling import followers, further, of_one_sm, spread, work_of_all
+from gpuemu.chip.sampling import followers, further, longest_of, of_one_sm, spread, work_of_all
 from gpuemu.chip.scout import counted, scout
 from gpuemu.chip.work_queues import Handouts
 from gpuemu.sass.grid_plan import Executed
@@ -106,6 +106,9 @@ class SampledLaunch:
                 self._work = self._execute_more(environment, executed, run, left)
             except (ExecutionError, UnsupportedError):  # continue with the CTAs executed so far
                 self._heaviest = []
+        elif self._work is not None and executed.timed.warps:
+            others = sorted({warp.cta for warp in executed.others.warps})
+            self._heaviest = longest_of(self._work, self.timed, others, self.sms)
         recorded = [(of.warps, table(of.events)) for of in (executed.timed, executed.others)]
         self._copies = copied(environment, recorded, self._first)
 

@@ -125,3 +125,13 @@ def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, residen
     if work[[*first][:resident]].min() >= MUCH * work.max():
         return [*first]
     return company(work, sms, resident)
+
+
+def longest_of(work: NDArray[np.float64], timed: Sequence[int], recorded: Sequence[int], sms: int) -> list[int]:
+    """If each SM has one CTA at the most and these are unequal, the longest of those that were recorded.
+
+    The launch ends with its longest CTA, so the timed one need not be typical. Empty if the timed one is long, too.
+    """
+    if len(work) > sms or is_even(work) or work[[*timed]].min() >= MUCH * work.max():
+        return []
+    return [max([*timed, *recorded], key=lambda cta: (work[cta], -cta))]

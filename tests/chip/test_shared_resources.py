@@ -166,3 +166,15 @@ def test_a_cta_of_a_large_grid_leaves_at_once_as_its_neighbors_do():
     assert stays[:staying].all()
     assert stays.sum() == pytest.approx(2 * staying, abs=16)
     assert stays[16 - staying :].all()
+
+
+@pytest.mark.slow
+def test_a_launch_whose_first_cta_is_short_ends_with_its_longest_one():
+    """CTA 0 has no iterations, and CTA 11 has 440."""
+    whole, same = (
+        gpuemu.run(
+            gpuemu.trace_kernel(SOURCE, "rising", 12, 32, args=[np.ones(384, np.float32), 40], arch=H200, **some)
+        )
+        for some in ({}, {"ctas": [11]})
+    )
+    assert whole.grid.whole.elapsed == pytest.approx(CHIP.launch_cycles + same.cycles, rel=0.1)
