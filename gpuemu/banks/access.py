@@ -161,7 +161,9 @@ class SharedAccess:
             )
             for turn in range(max((len(words) for _, words in turns), default=0))
         )
-        return Phase(index, lanes, -(-sum(len(words) for _, words in turns) // geometry.banks), served)
+        times = geometry.times_served(self.kind)
+        ideal = times * -(-sum(len(words) for _, words in turns) // geometry.banks)
+        return Phase(index, lanes, ideal, tuple(wavefront for wavefront in served for _ in range(times)))
 
 
 def _is_past_l1(copy: str) -> bool:

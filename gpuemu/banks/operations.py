@@ -18,6 +18,7 @@ class AccessKind(Enum):
     STORE_MATRIX = "matrix store"
     ATOMIC = "atomic"
     COUNT = "atomic count"
+    TRY = "compare and swap in a loop"
     COPY = "asynchronous copy"
 
     @property
@@ -67,4 +68,6 @@ def parse_op(op: str, *, where: tuple[str, int | None, str] = ("shared_access", 
         raise GpuemuError.one(*where, f"'{op}'", KNOWN_OPS)
     if opcode.has("POPC"):
         kind = AccessKind.COUNT
+    elif opcode.has("CAST"):
+        kind = AccessKind.TRY
     return kind, found.pop() if found else default

@@ -13,6 +13,9 @@ A wavefront is one pass of the data stage. A wavefront serves one distinct word 
   the banks and costs nothing here.
 * Atomics: lanes on one word do not share it. Each is served by itself. The compiler emits ATOMS.POPC.INC, which counts
   lanes, for atomicAdd of 1. Its lanes do share: kernels that count into one word take no longer than others.
+* ATOMS.CAST.SPIN, which a compiler puts in a loop for other atomicAdds, tries to swap the value of one lane per word,
+  and its other lanes fail together. It has two wavefronts for each of a store. HeCBench's threadfence sums
+  256 floats per CTA in one word: an H200 counts 1.9 to 2.1 wavefronts for each attempt of up to 32 lanes.
 * Asynchronous copies also depend on the addresses that they read; see `copies`. This module counts a copy that reads
   contiguous bytes from the start of a line. Such a copy counts as a store, except that lanes on the same bytes take
   turns.
@@ -132,6 +135,10 @@ class BankGeometry:
         """Whether lanes on one word are served together. Lanes of a copy share a word if they write different bytes."""
         return kind is not AccessKind.ATOMIC or self.atomic_same_word_shares
 
+    def times_served(self, kind: AccessKind) -> int:
+        """Wavefronts for each word. An attempt to swap reads the word, and then it writes one lane's value."""
+        return 2 if kind is AccessKind.TRY else 1
+
 
 class Counts(NamedTuple):
     """Wavefronts of n accesses, each array [n].
@@ -232,8 +239,9 @@ def _count_rows(geometry: BankGeometry, kind: AccessKind, width: int, addresses:
     word, in_group = np.divmod(key, groups)
     slot = (np.arange(n)[:, None] * groups + in_group) * banks + word % banks
     asked_of_bank = np.bincount(slot[asked], minlength=n * groups * banks).reshape(n, groups, banks)
-    per_group = asked_of_bank.max(axis=2)  # [n, groups]
-    ideal = -(-asked_of_bank.sum(axis=2) // banks)
+    times = geometry.times_served(kind)
+    per_group = times * asked_of_bank.max(axis=2)  # [n, groups]
+    ideal = times * -(-asked_of_bank.sum(axis=2) // banks)
     wavefronts = per_group.sum(axis=1)
     served = np.where(merged, (groups + 1) // 2, groups)
     words = asked.sum(axis=1) * (unit // geometry.bank_width_bytes)

@@ -154,6 +154,13 @@ def test_atomics_on_one_word_do_not_share():
     assert wavefronts("ATOMS.ADD", 0, geometry=BankGeometry(atomic_same_word_shares=True)) == 1
 
 
+def test_lanes_that_try_to_swap_one_word_fail_together():
+    """An H200 counts 104,000 to 112,000 wavefronts for 24 CTAs of 256 sums, each with about 1,500 loads and attempts."""
+    assert wavefronts("ATOMS.CAST.SPIN", 0) == 2
+    assert wavefronts("ATOMS.CAST.SPIN", 4 * LANE) == 2
+    assert wavefronts("ATOMS.CAST.SPIN", 128 * LANE) == 64
+
+
 # --- other geometries -----------------------------------------------------------------------------------
 
 
@@ -265,8 +272,9 @@ def reference(
         else:
             words = sorted({word for _, word in requests})
         of_bank = Counter(word % geometry.banks for word in words)
-        total += max(of_bank.values(), default=0)
-        ideal += -(-len(words) // geometry.banks)
+        times = 2 if kind is AccessKind.TRY else 1  # reads the words, then writes them
+        total += times * max(of_bank.values(), default=0)
+        ideal += times * -(-len(words) // geometry.banks)
         of_all += len(words)
     return total, ideal, max(total, len(groups)), len(groups), of_all
 
@@ -287,7 +295,7 @@ some_geometry = st.one_of(st.just(HARDWARE), geometries)
 operations = st.one_of(
     st.tuples(st.sampled_from([AccessKind.LOAD, AccessKind.STORE]), st.sampled_from([8, 16, 32, 64, 128])),
     st.tuples(st.sampled_from([AccessKind.LOAD_MATRIX, AccessKind.STORE_MATRIX]), st.sampled_from([1, 2, 4])),
-    st.tuples(st.just(AccessKind.ATOMIC), st.sampled_from([32, 64])),
+    st.tuples(st.sampled_from([AccessKind.ATOMIC, AccessKind.TRY]), st.sampled_from([32, 64])),
     st.tuples(st.just(AccessKind.COPY), st.sampled_from([32, 64, 128])),
 )
 # Few distinct places make shared words, conflicts and merges common; repeated pairs make merges likely.
@@ -390,6 +398,7 @@ def test_the_phases_serve_every_requested_word_once_in_as_many_wavefronts_as_cou
         "matrix store": "STSM",
         "atomic": "ATOMS.ADD",
         "asynchronous copy": "LDGSTS",
+        "compare and swap in a loop": "ATOMS.CAST.SPIN",
     }
     suffix = {8: "U8", 16: "U16"}.get(width, str(width))
     size = geometry.access_bytes(kind, width)
@@ -409,7 +418,7 @@ def test_the_phases_serve_every_requested_word_once_in_as_many_wavefronts_as_cou
         )
     )
     served = [s for phase in access.phases for wavefront in phase.served for s in wavefront]
-    assert sorted((s.lane, s.word) for s in served) == asked
+    assert sorted((s.lane, s.word) for s in served) == sorted(asked * (2 if kind is AccessKind.TRY else 1))
     for phase in access.phases:
         for wavefront in phase.served:
             words = {(s.bank, s.word) for s in wavefront}
@@ -443,6 +452,7 @@ def test_a_lane_of_a_copy_takes_as_many_wavefronts_as_its_words_need(banks, wave
         ("STSM.1", AccessKind.STORE_MATRIX, 1),
         ("ATOMS.ADD", AccessKind.ATOMIC, 32),
         ("ATOMS.POPC.INC.32", AccessKind.COUNT, 32),
+        ("ATOMS.CAST.SPIN.64", AccessKind.TRY, 64),
         ("ATOMS.MAX.S32", AccessKind.ATOMIC, 32),
         ("ATOMS.CAS.64", AccessKind.ATOMIC, 64),
     ],
