@@ -43,6 +43,8 @@ _READ_LATER = ("SYNCS", "WARPSYNC")
 """These read their registers even later. nvcc lets both use the result of HFMA2.MMA after 6 cycles, not 8."""
 _SLACK_CYCLES = 2
 _SLACK = {"imad_wide", "fp64"}
+_PACKED = ("FFMA2", "FADD2", "FMUL2")
+"""Pairs of floats of sm_100. Compilers leave 4 cycles from one to an FFMA or FADD, 5 to others."""
 _COUNTED_AS_FOUR = 5
 """Where HFMA2 or IMAD takes 5 cycles, compilers count 4 to HFMA2 and from IMAD (validation/evidence.md)."""
 
@@ -175,6 +177,7 @@ def slack(consumer: Instruction, producer: Instruction, arch: Architecture) -> i
         return max(late, (latency_of(producer, arch) or 0) // 3)
     if writer.tensor or {reader.operation, writer.operation} & _SLACK:
         return _SLACK_CYCLES
-    if writer.operation == "imad" or reader.operation == writer.operation == "half":
+    packed = producer.mnemonic in _PACKED and reader.operation == "ffma"
+    if writer.operation == "imad" or reader.operation == writer.operation == "half" or packed:
         return 1 if latency_of(producer, arch) == _COUNTED_AS_FOUR else late
     return late

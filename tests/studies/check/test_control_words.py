@@ -23,8 +23,10 @@ from gpuemu.isa.opcodes import Kind
 from gpuemu.isa.registers import written_and_read
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda
+from gpuemu.studies.check.control_steps import slack
 from gpuemu.studies.check.launch_notice import Notice
 from gpuemu.studies.check.synccheck import Sync
+from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Trace
 
 KERNELS = Path(__file__).resolve().parent / "kernels" / "control_words.cu"
@@ -305,3 +307,12 @@ def test_a_notice_that_fails_does_not_stop_a_run(monkeypatch: pytest.MonkeyPatch
     seen = gpuemu.trace_kernel(compiled("sm_89"), "sides", block=64, args=args, observer=notice)
     assert seen.executed_instructions == quiet.executed_instructions
     assert notice.sentence() == ""
+
+
+def test_a_sum_of_pairs_may_be_read_after_four_cycles_by_floats_alone() -> None:
+    """So nvcc 13 and Triton do it for sm_100."""
+    arch = gpuemu.load_arch("sm_100")
+    text = "0000: FADD2 R2, R4.F32x2.HI_LO, R6.F32x2.HI_LO\n0010: FADD R8, R2, R3\n0020: LOP3.LUT R8, R2, R3, RZ, 0x3c, !PT"
+    packed, added, other = parse_listing(text, "code", 1)
+    assert slack(added, packed, arch) == 1
+    assert slack(other, packed, arch) == 0
