@@ -156,6 +156,11 @@ class Memory:
         """Accesses whose bytes are known to be written; see note_written."""
         self._noted = 0
 
+    @property
+    def reserved(self) -> int:
+        """Bytes before the arrays, which the system reserves, and in which code keeps its words about tensor memory."""
+        return int(self.system_wrote.stop) if self._allocates_tensors else 0
+
     def new_cta(self) -> None:
         """Clear the previous CTA's shared and local memory."""
         self.shared[1][:] = self._unwritten

@@ -113,6 +113,12 @@ class Observer:
         `across`: K runs along the rows of shared memory.
         """
 
+    def tensor(self, site: Site, lane: int, rank: int, cells: NDArray[np.int64], access: str) -> None:
+        """A lane's instruction accesses cells of a CTA's tensor memory: "load", "store", "alloc" or "free".
+
+        Cell 512 r + c has lanes 16 r to 16 r + 15 of column c.
+        """
+
     def allocates(self, site: Site, lane: int, address: int, size: int) -> None:
         """malloc has given a lane a block of `size` bytes of the heap."""
 

@@ -17,6 +17,9 @@ from gpuemu.sass.machine.operands import Site
 LANES, COLUMNS, UNIT_COLUMNS = 128, 512, 32
 UNITS = COLUMNS // UNIT_COLUMNS
 _COLUMN_BITS = 16
+ROWS_OF_CELL = 16
+CELLS = LANES // ROWS_OF_CELL * COLUMNS
+"""Observers learn of cells: 16 lanes of a column, which instructions access together."""
 
 
 class TensorMemory:
@@ -54,6 +57,26 @@ def find_and_set(memories: Sequence[TensorMemory], units: int, aligned: bool) ->
                 memory.taken |= mask << first
             return first
     return None
+
+
+def tell(
+    site: Site, lane: int, rank: int | None, access: str, lanes: NDArray[np.int64], columns: NDArray[np.int64]
+) -> None:
+    """Tell the observer that a lane's instruction accesses cells: "load", "store", "alloc" or "free".
+
+    `rank`: the CTA whose tensor memory it is, or None for the executing one.
+    """
+    environment = site.environment
+    if environment.observer is None:
+        return
+    cells = np.unique(lanes // ROWS_OF_CELL * COLUMNS + columns)
+    environment.observer.tensor(site, lane, environment.memory.rank if rank is None else rank, cells, access)
+
+
+def tell_units(site: Site, lane: int, rank: int | None, access: str, units: int) -> None:
+    """Tell the observer of allocated or freed columns, of which `units` has a bit for each 32."""
+    columns = np.array([n for n in range(COLUMNS) if units >> n // UNIT_COLUMNS & 1], np.int64)
+    tell(site, lane, rank, access, np.arange(0, LANES, ROWS_OF_CELL)[:, None], columns)
 
 
 def tensor_memory_of(site: Site, rank: int | None = None) -> TensorMemory:

@@ -33,7 +33,7 @@ from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.shared_matrices import Matrix, shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import LANES, TensorMemory, tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import LANES, TensorMemory, tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
 from gpuemu.sass.semantics.mbarriers import arrived_90
@@ -120,14 +120,17 @@ class _Product:
             at = self.uniform.word(self.d.register, lane)
             first, found_columns = tensor.places(site, lane, at, places)
             where = first + lanes, found_columns
+            if adds or self.mask >= 0:
+                tell(site, lane, rank, "load", *where)
             c = tensor.cells[where] if adds else np.zeros((rows, said.n), np.uint32)
             if self.shift:
                 c = _scaled_addend(c, said.accumulator, self.shift)
             a = self._a(said, lane, rank, rows, tensor)
-            scales = self._scales(said, lane, tensor, (rows, said.n)) if self.scales >= 0 else None
+            scales = self._scales(said, lane, rank, (rows, said.n)) if self.scales >= 0 else None
             d = _sums(site, said, a, b, c, scales)
             if self.mask >= 0:
                 d = np.where(self._disabled(lane, number)[where[0]], tensor.cells[where], d)
+            tell(site, lane, rank, "store", *where)
             tensor.cells[where] = d
 
     def _disabled(self, lane: int, number: int) -> NDArray[np.bool_]:
@@ -157,6 +160,7 @@ class _Product:
         address = self.uniform.word(self.a.register, lane)
         first, columns = tensor.places(self.site, lane, address, np.arange(A_BYTES // 4))
         lanes, _ = layout(rows, 1, False) if not self.pair else (np.arange(rows)[:, None], columns)
+        tell(self.site, lane, rank, "load", first + lanes, columns[None])
         words = np.ascontiguousarray(tensor.cells[first + lanes, columns[None]])
         found: Matrix = words.view({1: np.uint8, 2: np.uint16, 4: np.uint32}[BITS.get(said.types[0], 8) // 8])
         return self._signed(said, 0, found)
@@ -173,10 +177,11 @@ class _Product:
         return found ^ found.dtype.type(sign)
 
     def _scales(
-        self, said: InstructionDescriptor, lane: int, tensor: TensorMemory, shape: tuple[int, int]
+        self, said: InstructionDescriptor, lane: int, rank: int, shape: tuple[int, int]
     ) -> tuple[Matrix, Matrix]:
         """Return the bytes of the scales of the rows of A and of the columns of B: [rows, parts] and [n, parts]."""
         parts = 1 if self.site.mnemonic == "UTCQMMA" else 4 if self.site.has("4X") else 2
+        tensor = tensor_memory_of(self.site, rank)
         found = []
         for side, count in enumerate(shape):
             byte = said.scale_bytes[side] if parts < 4 else 0
@@ -185,6 +190,7 @@ class _Product:
                 raise ExecutionError(self.site.instruction, lane, told, f"expected a multiple of {parts}")
             address, line = self.uniform.word(self.scales + side, lane), np.arange(count)
             first, columns = tensor.places(self.site, lane, address, line // WARP)
+            tell(self.site, lane, rank, "load", first + line % WARP, columns)
             words = tensor.cells[first + line % WARP, columns]
             found.append((words[:, None] >> (8 * (byte + np.arange(parts))).astype(np.uint32)).astype(np.uint8))
         return found[0], found[1]

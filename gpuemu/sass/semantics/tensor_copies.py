@@ -22,7 +22,7 @@ from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.shared_matrices import shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
 
@@ -69,6 +69,7 @@ def copy(site: Site) -> Step:
                     part = words[number * WARP : (number + 1) * WARP]
                     for which in group:
                         lanes = first + WARP * which + np.arange(len(part))
+                        tell(site, lane, rank, "store", lanes[:, None], columns)
                         tensor.cells[lanes[:, None], columns] = part
 
     return step

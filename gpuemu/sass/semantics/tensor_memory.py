@@ -32,7 +32,7 @@ from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, whole_warps
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.tensor_memory import UNITS, find_and_set, tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import UNITS, find_and_set, tell, tell_units, tensor_memory_of
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
@@ -66,6 +66,7 @@ def allocate(site: Site) -> Step:
             here[lane] = True
             before = memory.taken
             if succeeds is None:
+                tell_units(site, lane, None, "free", before & ~int(wanted[lane]))
                 memory.taken &= int(wanted[lane])
                 store(np.uint32(before), whole_warps(here))
                 continue
@@ -84,6 +85,9 @@ def allocate(site: Site) -> Step:
             succeeds(np.bool_(found is not None), whole_warps(here))
             if found is not None:
                 store(np.uint32(found), whole_warps(here))
+                ranks = (site.environment.memory.rank, site.environment.memory.rank ^ 1)[: len(both)]
+                for rank in ranks:
+                    tell_units(site, lane, rank, "alloc", (1 << units) - 1 << found)
 
     return step
 
@@ -164,6 +168,7 @@ def load(site: Site) -> Step:
         chosen = complete_warps(site, mask)
         for warp in range(site.lanes.warps) if chosen is None else chosen.tolist():
             cells, lanes, columns = access.of_warp(warp)
+            tell(site, warp * WARP, None, "load", lanes, columns)
             found = cells[lanes, columns]
             if access.packed:
                 found = found[..., 0] & np.uint32(0xFFFF) | found[..., 1] << np.uint32(16)
@@ -182,6 +187,7 @@ def store(site: Site) -> Step:
         chosen = complete_warps(site, mask)
         for warp in range(site.lanes.warps) if chosen is None else chosen.tolist():
             cells, lanes, columns = access.of_warp(warp)
+            tell(site, warp * WARP, None, "store", lanes, columns)
             threads, values = access.threads, held[warp]
             if access.packed:
                 values = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], axis=-1)

@@ -67,6 +67,8 @@ class Apart:
     arrays: tuple[_Array, ...]
     end: int
     """The start of dynamic shared memory: after the last gap."""
+    base: int = 0
+    """The address of the byte from which these places count."""
 
 
 def set_apart(ptx: Ptx, kernel: str, shared_base: int) -> Apart | str:
@@ -84,7 +86,7 @@ def set_apart(ptx: Ptx, kernel: str, shared_base: int) -> Apart | str:
     cubin = _assembled("\n".join(text), target)
     if cubin is None:
         return f"{unseen}: ptxas does not take the kernel's PTX with its arrays apart"
-    return Apart(cubin, Ptx(cubin, kernel), arrays, end)
+    return Apart(cubin, Ptx(cubin, kernel), arrays, end, shared_base)
 
 
 def _assembled(ptx: str, target: str) -> bytes | None:
@@ -179,12 +181,14 @@ class Gaps(Observer):
     def launches(self, environment: Any) -> None:
         self._every = np.arange(environment.lanes.count)
         self._memory = environment.memory
+        self._system = self._apart.base - self._memory.shared_base
 
     def starts(self, cta: int) -> None:
         self._cta = cta
         ends = [*self._starts[1:], self._apart.end]
         for array, end in zip(self._apart.arrays, ends, strict=True):
-            self._memory.shared[1][array.start + array.size : end] = self._fill
+            first = self._system + array.start + array.size
+            self._memory.shared[1][first : self._system + end] = self._fill
 
     def resumes(self, cta: int) -> None:
         self._cta = cta
@@ -204,9 +208,10 @@ class Gaps(Observer):
     def _look(
         self, instruction: Instruction, access: str, size: int, at: NDArray[np.int64], lanes: NDArray[np.int64]
     ) -> None:
+        at = at - self._system  # Code with tensor memory also uses what the system reserves before the arrays.
         array = np.searchsorted(self._begins, at, side="right") - 1
         missed = (array < 0) | (at + size > self._ends[np.maximum(array, 0)])
-        missed &= at < self._apart.end
+        missed &= (at >= 0) & (at < self._apart.end)
         if not missed.any() or instruction.offset in self.found:
             return
         k = int(missed.argmax())

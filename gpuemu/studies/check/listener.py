@@ -25,6 +25,7 @@ from gpuemu.studies.check.racecheck.access_records import Does
 from gpuemu.studies.check.racecheck.detector import RaceDetector
 from gpuemu.studies.check.shuffles import Shuffles
 from gpuemu.studies.check.synccheck import Sync
+from gpuemu.studies.check.tensor_leaks import TensorLeaks
 from gpuemu.studies.check.unused_mbarrier_tests import UnusedTests
 from gpuemu.trace.model import Instruction
 
@@ -87,6 +88,7 @@ class ToolListener(Observer):
         size = environment.memory.shared_bytes
         self._matrices = MatrixLayouts(code if size else (), size, self._findings, self._point)
         self._sizes = BlockSizes(code, self._ptx, self._findings, self._point)
+        self._leaks = TensorLeaks(self._findings, self._point)
         self._waiting = WaitingCtas(
             self._sync, self._init, self._matrices, self._shuffles.sources, self._tests, self._sizes
         )
@@ -110,6 +112,8 @@ class ToolListener(Observer):
 
     def ends(self) -> None:
         self._tests.end()
+        if "memcheck" in self._tools and not self.failed:
+            self._leaks.end(self._memory)
         if self._races is not None:
             self._races.end(self.failed)
 
@@ -213,6 +217,12 @@ class ToolListener(Observer):
     def operand(self, site: Any, lane: int, at: NDArray[np.int64], size: int, said: Any, across: bool) -> None:
         if self._matrices.concerned:
             self._matrices.operand(site.instruction, lane, at, size, said, across)
+
+    def tensor(self, site: Any, lane: int, rank: int, cells: NDArray[np.int64], access: str) -> None:
+        if access == "alloc" and self._before is None:
+            self._leaks.allocates(site.instruction, lane, self.cta)
+        if self._races is not None:
+            self._races.products.access(site, lane, rank, cells, access)
 
     def completes(self, site: Any, barrier: int, lane: int, rank: int) -> None:
         if self._races is not None:

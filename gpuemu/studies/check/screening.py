@@ -25,7 +25,9 @@ from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.studies.check.lane_paths import LanePaths
-from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE, kept_groups
+from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE
+from gpuemu.studies.check.racecheck.happens_before import kept_groups
+from gpuemu.studies.check.racecheck.tensor_products import PRODUCTS
 from gpuemu.studies.check.value_flow import polls
 from gpuemu.trace.model import Instruction
 
@@ -42,6 +44,7 @@ _DOES |= dict.fromkeys(("ATOMS", "ATOMG", "ATOM", "RED"), shadow.DOES_ATOMIC)
 _WIDE = ("64", "U64", "S64", "F64")
 _OF_TOOLS = (
     "SYNCS", "ARRIVES", "STAS", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "USETMAXREG", "UTMACMDFLUSH", "LDSM",
+    "UTCATOMSWS", "LDTM", "STTM", *PRODUCTS,
 )  # fmt: skip
 """Instructions whose effects only the tools understand. Lanes of LDSM read what other lanes point to."""
 _WHOLE = 0xFFFFFFFF

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.racecheck.access_records import Indices
+from gpuemu.studies.check.racecheck.tensor_products import PRODUCTS
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.trace.model import Instruction
 
@@ -48,7 +49,9 @@ class AsyncProxy:
         where: Callable[[int], str],
     ):  # fmt: skip
         self.where = where
-        self.concerned = any(i.mnemonic in _READERS or i.parsed.row.operation == "warpgroup" for i in code)
+        self.concerned = any(
+            i.mnemonic in (*_READERS, *PRODUCTS) or i.parsed.row.operation == "warpgroup" for i in code
+        )
         self._strands = strands
         self._findings = findings
         self._point = point

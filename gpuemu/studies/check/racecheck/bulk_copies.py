@@ -12,6 +12,7 @@ from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.happens_before import HappensBefore
+from gpuemu.studies.check.racecheck.tensor_products import PRODUCTS, TensorProducts
 
 _BLOCK = 16
 
@@ -27,12 +28,13 @@ class _LastCopy:
 class BulkCopies:
     """Logs blocks. `parity` returns the parity of an mbarrier, by its byte in the shared memory of the cluster's CTAs.
 
-    The shared memories of these CTAs are `stride` bytes apart. Global memory counts from `origin`.
+    The shared memories of these CTAs are `stride` bytes apart. Global memory counts from `origin`. `products` has the
+    strands of products in tensor memory.
     """
 
     def __init__(
         self, order: HappensBefore, shared: AccessLog, everywhere: AccessLog | None, proxies: AsyncProxy,
-        parity: Callable[[int], int], stride: int, origin: int,
+        parity: Callable[[int], int], stride: int, origin: int, products: TensorProducts,
     ):  # fmt: skip
         self._order = order
         self._stride, self._origin = stride, origin
@@ -40,6 +42,7 @@ class BulkCopies:
         self._global = everywhere
         self._proxies = proxies
         self._parity = parity
+        self._products = products
         self.start(0)
 
     def start(self, cta: int) -> None:
@@ -56,7 +59,10 @@ class BulkCopies:
             )
         else:
             kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
-            self.per_cta.beside = self._order.copying(kind, np.array([lane]))
+            if site.mnemonic in PRODUCTS:
+                kind, self.per_cta.beside = "tensor", np.array([self._products.strand(site, lane, ranks[0])])
+            else:
+                self.per_cta.beside = self._order.copying(kind, np.array([lane]))
             at = places + ranks[0] * self._stride
             self._proxies.read(site.instruction, lane, at, int(self.per_cta.beside[0]), kind == "bulk")
         for rank in ranks:
@@ -81,13 +87,17 @@ class BulkCopies:
     def completes(self, site: Any, barrier: int, lane: int, rank: int, copies: Sequence[int] = ()) -> None:
         """Copies in these strands, or the last one, have reported to the mbarrier at this byte that they are done."""
         barrier += rank * self._stride
+        if site.mnemonic == "UTCBAR":
+            copies = self._products.committed(site)
+        elif not copies:
+            copies = self.per_cta.beside.tolist()
         self._shared.per_cluster.barriers.add(barrier // 8)
         now = self._order.strands.per_cluster.of_lane[[lane]]
         entry = Entry(
             site.instruction, Does.ATOMIC, 8, barrier, np.zeros(1, np.int64), np.array([lane]), now, self.per_cta.cta
         )  # fmt: skip
         self._shared.add(object(), lambda: entry)
-        self._order.told(barrier, copies or self.per_cta.beside.tolist(), self._parity(barrier))
+        self._order.told(barrier, copies, self._parity(barrier))
 
     def sends(self, site: Any, lanes: Indices, rank: int, at: Indices, size: int, barriers: Indices) -> None:
         """Lanes store this many bytes each to the shared memory of a CTA, and report to mbarriers there."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.context import RaceContext
+from gpuemu.studies.check.racecheck.tensor_products import TensorProducts
 
 
 class FollowsClusters(Protocol):
@@ -31,13 +32,19 @@ class _Left:
 class ClusterState:
     """The clusters of a launch. `machine`: its memory, which knows the executing CTA."""
 
-    def __init__(self, machine: Any, race: RaceContext, memories: Sequence[AccessLog], proxies: AsyncProxy):
+    def __init__(
+        self, machine: Any, race: RaceContext, memories: Sequence[AccessLog], proxies: AsyncProxy,
+        products: TensorProducts,
+    ):  # fmt: skip
         self._machine, self._race, self._memories, self._proxies = machine, race, memories, proxies
+        self._products = products
         self._now: object = None
         """The executing cluster, or the CTA if it has none; None between two."""
         self.per_cluster = _Left(1)
         releases = [] if race.releases is None else [race.releases]
-        self._owners: list[FollowsClusters] = [self, race.strands, race.order, proxies, *memories, *releases]
+        self._owners: list[FollowsClusters] = [
+            self, race.strands, race.order, proxies, products, *memories, *releases
+        ]  # fmt: skip
         self._waiting: dict[object, list[Any]] = {}
         """The records of clusters that wait for others."""
 
@@ -70,6 +77,7 @@ class ClusterState:
         if self._race.releases is not None:
             self._race.releases.start()
         self._proxies.start(ctas)
+        self._products.start()
         for memory in self._memories:
             memory.start()
 

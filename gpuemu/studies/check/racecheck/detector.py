@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,10 +21,11 @@ from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.bulk_copies import BulkCopies
 from gpuemu.studies.check.racecheck.cluster_state import ClusterState
 from gpuemu.studies.check.racecheck.context import RaceContext
-from gpuemu.studies.check.racecheck.happens_before import HappensBefore, is_barrier_object, is_released
+from gpuemu.studies.check.racecheck.happens_before import HappensBefore, is_barrier_object, is_released, kept_groups
 from gpuemu.studies.check.racecheck.pending_reads import PendingReads
 from gpuemu.studies.check.racecheck.race_findings import missed_phase, one_store
 from gpuemu.studies.check.racecheck.release_acquire import ReleaseAcquire
+from gpuemu.studies.check.racecheck.tensor_products import TensorProducts, tensor_place
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
 from gpuemu.studies.check.racecheck.warp_syncs import WarpSyncs
 from gpuemu.studies.check.value_flow import guesses, later_uses, looks, polls, updates
@@ -39,12 +39,6 @@ _NARROW = ("CTA", "SM")
 MOST_SPAN = 1 << 31
 """The most bytes from the first buffer to the end of the last for which races in global memory are detected."""
 TOO_LARGE = "global memory is too large, or too far apart, to look for races there"
-
-
-def kept_groups(wait: Instruction) -> int | None:
-    """The number of closed groups for which a DEPBAR does not wait; None if it waits for other instructions."""
-    match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(wait.operands))
-    return None if match is None else int(match[1] or "0", 16)
 
 
 class RaceDetector:
@@ -82,20 +76,23 @@ class RaceDetector:
             self._global = AccessLog(
                 self._race, "global", span, lambda at: describe(self._origin + at), environment.launch.ctas > 1
             )
+        tensor = AccessLog(self._race, "tensor", 0, lambda at: tensor_place(at, bool(self._race.mates)), False)
+        self.products = TensorProducts(self._memory, tensor, self._order, findings, point)
         self._proxies = AsyncProxy(code, self._stride, self._strands, findings, point, self._race.shared_at)
         self.warps = WarpSyncs(self._strands, self._exists, self._releases is not None or any(map(is_released, code)))
         self.blocks = BulkCopies(
-            self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin
-        )
-        memories = [self._shared] if self._global is None else [self._shared, self._global]
-        self._clusters = ClusterState(self._memory, self._race, memories, self._proxies)
+            self._order, self._shared, self._global, self._proxies, self._parity, self._stride, self._origin,
+            self.products,
+        )  # fmt: skip
+        self._memories = [self._shared, tensor, *([] if self._global is None else [self._global])]
+        self._clusters = ClusterState(self._memory, self._race, self._memories, self._proxies, self.products)
         self._waiting = WaitingCtas(self.warps, self.blocks, self._order, self._pending_reads)
 
     # -- the launch -------------------------------------------------------------------------------------------
 
     def start(self, cta: int) -> None:
         self._clusters.turn_to(cta)
-        self.cta = self._proxies.cta = cta
+        self.cta = self._proxies.cta = self.products.cta = cta
         self.blocks.start(cta)
         self._order.start()
         self._pending_reads.start()
@@ -104,6 +101,8 @@ class RaceDetector:
     def end(self, failed: bool) -> None:
         """The CTA ends; `failed`: and the launch with it."""
         self._proxies.end(self._order.pending)
+        if not failed:
+            self.products.end()
         self._clusters.end(failed)
 
     def waits(self) -> None:
@@ -113,7 +112,7 @@ class RaceDetector:
     def resumes(self, cta: int) -> None:
         self._clusters.turn_to(cta)
         self._waiting.take(cta)
-        self.cta = self._proxies.cta = cta
+        self.cta = self._proxies.cta = self.products.cta = cta
 
     def around(self, site: Any, step: Step) -> Step:
         """The step to execute instead of an instruction's own."""
@@ -164,6 +163,8 @@ class RaceDetector:
                 self.warps.ordered(lanes)
 
             return fence
+        if mnemonic == "FENCE" and site.has("T"):
+            return self.products.stored
         if mnemonic == "FENCE" and self._proxies.concerned:
             return self._proxies.fence
         if mnemonic == "NOP":  # The rest of a __syncwarp() whose lanes are together.
@@ -193,6 +194,8 @@ class RaceDetector:
         place = place.moved((self._memory.rank if rank is None else rank) * self._stride)
         if is_barrier_object(site.instruction):
             self._barrier_object(space, place)
+            return
+        if place.base % self._stride + place.pattern.high < self._memory.reserved:
             return
         if (
             access == "load"
@@ -359,24 +362,24 @@ class RaceDetector:
             return
         for_all = bool((waiting >= alive).all()) and not self._strands.per_cluster.others
         if for_all:
-            self._shared.look()
-            if self._global is not None:
-                self._global.look()
+            for memory in self._memories:
+                memory.look()
             if self._releases is not None:
                 self._releases.close()
             self._proxies.close()
         pending = self._order.open(barrier, waiting, alive)
         if pending is not None:
-            self._shared.forget(pending)
-            if self._global is not None:
-                self._global.forget(pending)
+            for memory in self._memories:
+                memory.forget(pending)
             self._proxies.moved(pending)
+            self.products.moved(pending)
             self.warps.calm(self._memory.rank)
 
     def exits(self, lanes: Bools) -> None:
         """These lanes have reached their end."""
         if self._strands.per_cluster.others:
             self._order.come(lanes, ends=True)
+        self.products.exits(lanes)
         self._strands.leave(lanes)
 
     # -- lanes ------------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ in it, and a lane that finds the phase over follows the phase.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,12 @@ def is_barrier_object(instruction: Instruction) -> bool:
 def is_released(instruction: Instruction) -> bool:
     """Whether single lanes execute an instruction that signals other threads through an mbarrier."""
     return is_barrier_object(instruction) or instruction.mnemonic in ("STAS", "UBLKCP", "UTMALDG")
+
+
+def kept_groups(wait: Instruction) -> int | None:
+    """The number of closed groups for which a DEPBAR does not wait; None if it waits for other instructions."""
+    match = re.fullmatch(r"SB\d(?:,(0x[0-9a-f]+))?", ",".join(wait.operands))
+    return None if match is None else int(match[1] or "0", 16)
 
 
 @dataclass
@@ -68,6 +76,17 @@ class _Phases:
 
 
 @dataclass
+class _Chain:
+    """Products that one tensor core executes in order: their strands, and the strand of the lane that sent the last.
+
+    After a commit, `behind` is None: a product that follows is in another strand.
+    """
+
+    strands: list[int] = field(default_factory=list)
+    behind: int | None = None
+
+
+@dataclass
 class _OfCta:
     """The pending synchronization of one CTA.
 
@@ -86,11 +105,13 @@ class _OfCluster:
 
     `pending`: the strands of copies that nobody has waited for. `phases`: the mbarriers, by their bytes in the shared
     memory of all CTAs. `meetings`: the strands that have reached the cluster's barrier, by the number of the round.
+    `chains`: the products in tensor memory of each tensor core, by its number.
     """
 
     pending: set[int] = field(default_factory=set)
     phases: dict[int, _Phases] = field(default_factory=dict)
     meetings: dict[int, list[int]] = field(default_factory=dict)
+    chains: dict[int, _Chain] = field(default_factory=dict)
 
 
 class HappensBefore:
@@ -139,7 +160,13 @@ class HappensBefore:
         strands = self.strands
         self.per_cta.named = {number: [] for number in self.per_cta.named}
         strands.everyone()
-        moved = {strand: strands.side([]) for strand in sorted(self.pending)}
+        chains = self.per_cluster.chains
+        after = {b: a for chain in chains.values() for a, b in pairwise(s for s in chain.strands if s in self.pending)}
+        moved: dict[int, int] = {}
+        for strand in sorted(self.pending):
+            moved[strand] = strands.side([moved[after[strand]]] if strand in after else [])
+        for chain in chains.values():
+            chain.strands, chain.behind = [moved[s] for s in chain.strands if s in moved], None
         self.per_cluster.pending = set(moved.values())
         for groups in self.per_cta.copies.values():
             groups.open = {old: moved[new] for old, new in groups.open.items() if new in moved}
@@ -209,11 +236,29 @@ class HappensBefore:
             if strands:
                 here = np.zeros_like(lanes)
                 here[warp * LANES : warp * LANES + LANES] = lanes[warp * LANES : warp * LANES + LANES]
-                if kind == "warpgroup":
+                if kind in ("warpgroup", "STTM"):
                     self.strands.advance(here, strands)
                 else:
                     self.strands.advance(here, own=strands)
                 self.pending.difference_update(strands)
+
+    def product(self, chain: int, lane: int) -> int:
+        """The strand of a lane's product, which follows those before it in a tensor core."""
+        known, lanes = self.per_cluster.chains.setdefault(chain, _Chain()), self.strands.per_cluster.of_lane
+        now = int(lanes[lane])
+        if known.behind != now:
+            released = self.strands.release(now, np.arange(len(lanes)) == lane)
+            strand = self.strands.side([released, *known.strands[-1:]])
+            known.strands, known.behind = [s for s in known.strands if s in self.pending], now
+            known.strands.append(strand)
+            self.pending.add(strand)
+        return known.strands[-1]
+
+    def products(self, chain: int) -> list[int]:
+        """The strands of a tensor core's products so far. Those that follow get others."""
+        known = self.per_cluster.chains.setdefault(chain, _Chain())
+        known.behind = None
+        return list(known.strands)
 
     # -- mbarriers --------------------------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ _WAITS = {
     "bulk": "cp.async.bulk.wait_group.read for the copy's group",
     "warpgroup": "wgmma.wait_group for the matrices' group",
     "STAS": "a wait at the mbarrier that the store tells",
+    "tensor": "a wait at the mbarrier of a tcgen05.commit behind the product",
+    "STTM": "tcgen05.wait::st behind the store",
 }
 
 
@@ -50,7 +52,7 @@ class RaceFindings:
 
     def __init__(self, race: Any, memory: str, describe: Callable[[int], str]):
         self._race = race
-        self._memory = memory
+        self._memory = "tensor memory" if memory == "tensor" else f"__{memory}__ memory"
         self._describe = describe
 
     def tell(
@@ -98,7 +100,7 @@ class RaceFindings:
                 found[key] = look
                 continue
             found[key] = Finding(
-                "racecheck", Severity.WARNING, f"Potential {kind} hazard in __{self._memory}__ memory{WITHIN_A_WARP}",
+                "racecheck", Severity.WARNING, f"Potential {kind} hazard in {self._memory}{WITHIN_A_WARP}",
                 f"{where}: {who} {_DOES[kind]}, and only that the warp happens to run in lockstep orders them",
                 self._points((first, one), (second, other)), where, times,
                 self._order("__syncwarp()", first, second),
@@ -116,7 +118,7 @@ class RaceFindings:
         if atomics[0].instruction.offset not in self._race.looks.get(reads[0].instruction.offset, ()):
             return None
         return Finding(
-            "racecheck", Severity.WARNING, f"Plain read of a word in __{self._memory}__ memory that atomics change",
+            "racecheck", Severity.WARNING, f"Plain read of a word in {self._memory} that atomics change",
             f"{where}: one looks at it with a plain load while the other changes it atomically",
             self._points(*accesses), where, times,
             "an atomic load, such as cuda::atomic_ref<int>(x).load(cuda::memory_order_relaxed)",
@@ -165,7 +167,7 @@ class RaceFindings:
         return Finding(
             "racecheck",
             severity,
-            f"Potential {kind} hazard in __{self._memory}__ memory{' between CTAs' if between else ''}",
+            f"Potential {kind} hazard in {self._memory}{' between CTAs' if between else ''}",
             sentence,
             self._points((first, old), (second, new)),
             where,
@@ -192,7 +194,7 @@ class RaceFindings:
                 return f"{wait}, and behind it the arrival that the other copy's thread waits for"
             return f"__syncthreads() between {wait} and the other access"
         if second.copy:
-            return "__syncthreads() before the copy begins"
+            return f"__syncthreads() before the {'product' if second.copy == 'tensor' else 'copy'} begins"
         if first.instruction.mnemonic == "SYNCS" and first.instruction.has("EXCH"):
             return "__syncthreads() between the mbarrier's initialisation and its use"
         same_warp = lane_of(old) // LANES == lane_of(new) // LANES

@@ -1,0 +1,85 @@
+// D[256 x 64] = 2 A[256 x 16] B[64 x 16]^T by two CTAs, right and with one mistake each.
+#include <cstdint>
+
+constexpr int N = 64, K = 16;
+
+enum Fault { RIGHT, PEER_EXITS, PEER_EXITS_LATER, NO_CLUSTER_BARRIER, NOBODY_MULTICASTS };
+
+__device__ uint32_t at(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+
+// Matrices of 8 rows of 16 bytes without a swizzle: `near` bytes to the next 8 rows, `far` bytes to the next 8 of K.
+__device__ uint64_t matrix(uint32_t address, uint32_t far, uint32_t near) {
+    return (address & 0x3ffff) >> 4 | uint64_t(far >> 4) << 16 | uint64_t(near >> 4) << 32 | uint64_t(1) << 46;
+}
+
+__device__ void place(uint16_t* shared, const uint16_t* given, int rows) {
+    for (int i = threadIdx.x; i < rows * K; i += blockDim.x) {
+        int row = i / K, k = i % K;
+        shared[k / 8 * rows * 8 + row * 8 + k % 8] = given[i];
+    }
+}
+
+__device__ void meet() {
+    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+template <Fault F> __device__ void product(const uint16_t* a, const uint16_t* b, float* d, uint32_t instruction) {
+    __shared__ alignas(128) uint16_t shared_a[128 * K], shared_b[N / 2 * K];
+    __shared__ uint64_t done;
+    __shared__ uint32_t columns;
+    const int warp = threadIdx.x / 32;
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    place(shared_a, a + rank * 128 * K, 128);
+    place(shared_b, b + rank * N / 2 * K, N / 2);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&done)));
+    if (warp == 0) {
+        asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(at(&columns)), "n"(N));
+        asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;");
+    }
+    asm volatile("fence.proxy.async.shared::cta;");
+    asm volatile("tcgen05.fence::before_thread_sync;");
+    __syncthreads();
+    if (F != NO_CLUSTER_BARRIER) meet();
+    asm volatile("tcgen05.fence::after_thread_sync;");
+    const uint32_t tensor = columns;
+    if (rank == 0 && threadIdx.x == 0) {
+        uint64_t left = matrix(at(shared_a), 128 * 16, 128), right = matrix(at(shared_b), N / 2 * 16, 128);
+        for (int adds = 0; adds < 2; adds++)
+            asm volatile(
+                "{ .reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p; }"
+                ::"r"(tensor), "l"(left), "l"(right), "r"(instruction), "r"(adds));
+        asm volatile(
+            "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+            ::"r"(at(&done)), "h"(static_cast<uint16_t>(F == RIGHT || F == NO_CLUSTER_BARRIER ? 3 : 1)));
+    }
+    if (F == PEER_EXITS_LATER) meet();
+    if ((F == PEER_EXITS || F == PEER_EXITS_LATER) && rank == 1) {  // without its half of D, and without waiting for the product
+        if (warp == 0) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(tensor), "n"(N));
+        return;
+    }
+    asm volatile(
+        "{ .reg .pred p; AGAIN_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra AGAIN_%=; }" ::"r"(at(&done)));
+    asm volatile("tcgen05.fence::after_thread_sync;");
+    for (int n = 0; n < N; n += 4) {
+        float r[4];
+        asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(tensor + (warp << 21) + n));
+        asm volatile("tcgen05.wait::ld.sync.aligned;");
+        for (int j = 0; j < 4; j++) d[(rank * 128 + threadIdx.x) * N + n + j] = r[j];
+    }
+    __syncthreads();
+    meet();
+    if (warp == 0) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(tensor), "n"(N));
+}
+
+#define KERNEL(name, fault) \
+    extern "C" __global__ void __cluster_dims__(2, 1, 1) \
+        name(const uint16_t* a, const uint16_t* b, float* d, uint32_t instruction) { \
+        product<fault>(a, b, d, instruction); \
+    }
+KERNEL(right, RIGHT)
+KERNEL(peer_exits, PEER_EXITS)
+KERNEL(peer_exits_later, PEER_EXITS_LATER)
+KERNEL(no_cluster_barrier, NO_CLUSTER_BARRIER)
+KERNEL(nobody_multicasts, NOBODY_MULTICASTS)

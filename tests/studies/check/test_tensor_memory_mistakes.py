@@ -1,0 +1,117 @@
+"""Mistakes with tensor memory of sm_100, each beside a right kernel that nobody accuses."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu.sass.image.cubin import Cubin
+from gpuemu.sass.machine.tensor_memory import CELLS
+from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.studies.check.racecheck.tensor_products import tensor_place
+
+KERNELS = Path(__file__).parent / "kernels"
+K, N = 16, 64
+LEAK = "Tensor memory leak"
+UNALLOCATED = "Invalid tensor memory access"
+ENDLESS = "Barrier error: mbarrier phase that never ends"
+RAW, WAR, WAW = (f"Potential {kind} hazard in tensor memory" for kind in ("RAW", "WAR", "WAW"))
+EXIT = "Potential hazard in tensor memory: exit before a product's end"
+PROXIES = "Potential RAW hazard in __shared__ memory between proxies"
+OPERAND = "Potential WAR hazard in __shared__ memory"
+MISSED = "Barrier error: mbarrier phase that a wait may miss"
+GONE = "Invalid access to distributed shared memory"
+BETWEEN = " between CTAs"
+
+
+@cache
+def cubin(source: str) -> Cubin:
+    return load_cubin(KERNELS / f"{source}.cu", "sm_100", "auto", ("-arch=sm_100a", "-std=c++17"))
+
+
+def found(kernel: str, ctas: int = 1) -> list[Finding]:
+    """What check says of a product of 128 rows for each CTA."""
+    rows = 128 * ctas
+    numbers = np.random.default_rng(5)
+    a, b = (numbers.integers(-8, 9, (count, K)).astype(np.float16) for count in (rows, N))
+    d = np.zeros((rows, N), np.float32)
+    instruction = np.uint32(1 << 4 | N // 8 << 17 | rows // 16 << 24)
+    args = (a.view(np.uint16), b.view(np.uint16), d, instruction)
+    source = "tensor_memory" if ctas == 1 else "tensor_memory_pair"
+    given = {"grid": (ctas, 1, 1), "block": (128, 1, 1), "args": args, "budget": 500_000, "arch": "sm_100"}
+    report = gpuemu.check(cubin(source), kernel, **given)
+    if kernel == "right":
+        np.testing.assert_array_equal(d, 2 * (a.astype(np.float64) @ b.T.astype(np.float64)))
+    return [f for f in report.findings if f.severity is not Severity.INFORMATION]
+
+
+def mnemonics(finding: Finding) -> tuple[str, ...]:
+    return tuple(point.instruction.mnemonic for point in finding.points)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["right", "right_twice", "right_stored", "right_elected"])
+def test_right_products_are_not_accused(kernel: str) -> None:
+    assert found(kernel) == []
+
+
+@pytest.mark.slow
+def test_a_right_product_of_two_ctas_is_not_accused() -> None:
+    assert found("right", 2) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "titles"),
+    [
+        ("leaks", {LEAK}),
+        ("read_after_dealloc", {UNALLOCATED}),
+        ("no_commit", {ENDLESS}),
+        ("other_barrier", {ENDLESS}),
+        ("next_phase", {ENDLESS}),
+        ("no_wait", {RAW, WAR, WAW, EXIT}),
+        ("no_proxy_fence", {PROXIES}),
+        ("no_store_wait", {RAW, WAW}),
+        ("early_dealloc", {WAR, WAW, EXIT}),
+        ("overwrites_a", {OPERAND}),
+        ("reads_next", {WAR, MISSED}),
+    ],
+)
+def test_a_mistake_is_found(kernel: str, titles: set[str]) -> None:
+    assert {f.title for f in found(kernel)} == titles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "titles"),
+    [
+        ("peer_exits", {GONE}),
+        ("peer_exits_later", {WAR + BETWEEN, WAW + BETWEEN, EXIT}),
+        ("nobody_multicasts", {ENDLESS}),
+    ],
+)
+def test_a_mistake_of_a_pair_is_found(kernel: str, titles: set[str]) -> None:
+    assert {f.title for f in found(kernel, 2)} == titles
+
+
+@pytest.mark.slow
+def test_findings_name_both_sides_and_the_fix() -> None:
+    (leak,) = found("leaks")
+    assert leak.sentence == "the CTA ends with 64 columns of tensor memory, for which later CTAs of the SM wait"
+    early = next(f for f in found("no_wait") if f.title == RAW)
+    assert mnemonics(early) == ("UTCHMMA", "LDTM")
+    assert early.right.startswith("a wait at the mbarrier of a tcgen05.commit behind the product")
+    stored = {mnemonics(f): f.right for f in found("no_store_wait") if f.title == RAW}
+    assert stored["STTM", "UTCHMMA"].startswith("tcgen05.wait::st behind the store")
+    (other,) = (f for f in found("peer_exits_later", 2) if f.title == EXIT)
+    assert other.sentence.endswith("when CTA 1 of the cluster has exited")
+
+
+def test_places_of_tensor_memory_have_names() -> None:
+    assert tensor_place(4 * (2 * 512 + 7), False) == "column 7, lanes 32 to 47 of tensor memory"
+    assert tensor_place(4 * CELLS, True) == "column 0, lanes 0 to 15 of tensor memory of CTA 1 of the cluster"
