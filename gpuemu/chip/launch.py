@@ -69,6 +69,8 @@ def simulate_launch(
     full = [with_copies(t, program, run.log, k, events) for k, t in enumerate(each)]
     reference = _reference(run, each, trace.launch.ctas / places)
     number, pattern = run.numbers[reference], full[reference]
+    part = run.counts[reference] / work[number] if sample is not None and sample.is_cut else 1.0
+    work = part * work
     others = [(run.numbers[k], t) for k, t in enumerate(full) if run.numbers[k] != number]
     moved = address_deltas(trace, pattern, number, others, places)
     unknown = [pc for pc, move in moved.items() if move is None and trace.code[pc].mnemonic == "UTMALDG"]
@@ -90,10 +92,11 @@ def simulate_launch(
     }  # fmt: skip
     # With all caches flushed, the first access waits for a page walk in DRAM.
     walk = (chip.page_walk_cycles or 0) if is_cold(arch) and len(pattern.line) else 0
-    elapsed = (chip.launch_cycles or 0) + walk + ended.end
+    # The rest of a launch whose CTAs were not recorded to their ends has the same pace.
+    elapsed = (chip.launch_cycles or 0) + walk + ended.end / part
     return LaunchEstimate(
-        round(elapsed), {name: round(n) for name, n in limits.items() if round(n)},
-        _limited_by(limits, trace.launch.ctas, places, chip.sms), _traffic(ended),
+        round(elapsed), {name: round(n / part) for name, n in limits.items() if round(n)},
+        _limited_by(limits, trace.launch.ctas, places, chip.sms), _traffic(ended, part),
         len({w.cta for w in sample.others.warps}) if sample else 0, is_even(work), places,
     )  # fmt: skip
 
@@ -145,9 +148,9 @@ def _reference(run: _Run, each: list[L2Requests], rounds: float) -> int:
     return int(closest[np.argsort(spans[closest], kind="stable")[len(closest) // 2]])
 
 
-def _traffic(ended: Ended) -> Traffic:
-    """The counters of a launch."""
-    counts = ended.counts
+def _traffic(ended: Ended, part: float) -> Traffic:
+    """The counters of a launch, of which this part was simulated."""
+    counts = np.asarray(ended.counts) / part
     read, written, dirtied = (int(counts[n]) * HALF_BYTES for n in (READ, WRITTEN, DIRTIED))
     loaded, asked, stored = (int(counts[n]) for n in (LOADED, ASKED, STORED))
     return Traffic(loaded, asked, stored, read, written, dirtied, ended.looked)

@@ -29,16 +29,17 @@ class SampledGrid:
 
     `seed`: choose that SM and the sampled CTAs at random, so that a kernel cannot know which CTAs are timed.
     `is_brief`: record fewer CTAs if they are long, also in a launch that executes all CTAs. Recording is slow. `most`:
-    the warp instructions of timed CTAs that gpuemu records; it records none of a launch with more.
+    the warp instructions of timed CTAs that gpuemu records; of a launch with more, it records a `part` of them.
     """
 
     seed: int | None = None
     is_brief: bool = False
     most: int | None = None
+    part: int = 0
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
         """The plan for a chip with `sms` SMs, each with places for `resident` CTAs."""
-        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief, self.most)
+        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief, self.most, self.part)
 
 
 @dataclass
@@ -51,6 +52,7 @@ class SampledLaunch:
     seed: int | None = None
     is_brief: bool = False
     most: int | None = None
+    part: int = 0
     timed: Sequence[int] = field(init=False)
     _followers: list[int] = field(init=False, default_factory=list)
     _queues: Handouts | None = field(init=False, default=None)
@@ -58,6 +60,7 @@ class SampledLaunch:
     _first: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
     _copies: dict[int, NDArray[np.int64]] = field(init=False, default_factory=dict)
     _work: NDArray[np.float64] | None = field(init=False, default=None)
+    _is_cut: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         ctas, sms = self.launch.ctas, self.sms
@@ -82,6 +85,11 @@ class SampledLaunch:
         """Whether the timed CTAs are too long to record, if a CTA executes `each` warp instructions."""
         return self.most is not None and each * len(self.timed) > self.most
 
+    def shorten(self) -> int:
+        """Record only parts of each CTA. Return their warp instructions per CTA, or zero for nothing."""
+        self._is_cut = self.part > 0
+        return self.part // len(self.timed)
+
     def _beside(self, each: int | None, left: NDArray[np.bool_] | None) -> list[int]:
         """The followers of the timed CTAs, and some CTAs across the grid. `each`: warp instructions of a CTA."""
         self._followers = followers(self.launch, self.timed, self.sms, each)
@@ -97,15 +105,16 @@ class SampledLaunch:
         self, environment: Environment, executed: Executed, run: Callable[[Iterable[int]], None], timed_only: bool
     ) -> None:
         """Find where other CTAs load from. If only the timed CTAs have executed, execute some others."""
+        self._work = executed.work if executed.work.all() else None
         if not self._is_part:
             return
         self._first, left = scout(environment)
-        self._work = executed.work if executed.work.all() else None
         if timed_only and executed.timed.warps:
             try:
                 self._work = self._execute_more(environment, executed, run, left)
             except (ExecutionError, UnsupportedError):  # continue with the CTAs executed so far
                 self._heaviest = []
+                self._work = as_often(self.launch.ctas, known_of(executed)) if self._is_cut else None
         elif self._work is not None and executed.timed.warps:
             others = sorted({warp.cta for warp in executed.others.warps})
             self._heaviest = longest_of(self._work, self.timed, others, self.sms)
@@ -120,29 +129,38 @@ class SampledLaunch:
 
         `left`: the CTAs that exit at once. Raises ExecutionError and UnsupportedError.
         """
-        launch, sms, timed = self.launch, self.sms, executed.timed
-        run(self._beside(sum(len(warp.path) for warp in timed.warps) // len(self.timed), left))
-        warps = [*timed.warps, *executed.others.warps]
-        work = work_of_all(launch, warps, left, partial(counted, environment))
+        launch, sms = self.launch, self.sms
+        run(self._beside(sum(known_of(executed).values()) // len(self.timed), left))
+        work = work_of_all(launch, known_of(executed), left, partial(counted, environment))
         if work is None:
-            run(further(launch, warps))
-            warps = [*timed.warps, *executed.others.warps]
-            known: dict[int, int] = {}
-            for warp in warps:
-                known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
-            work = as_often(launch.ctas, known, sms)
-        by_now = {warp.cta for warp in warps}
+            run(further(launch, known_of(executed)))
+            work = as_often(launch.ctas, known_of(executed), sms)
+        by_now = known_of(executed)
         self._heaviest = of_one_sm(work, [*self.timed, *self._followers], sms, self.resident)
         run(cta for cta in self._heaviest if cta not in by_now)
         return work
 
     def sample(self, environment: Environment, others: Trace) -> GridSample | None:
         """The findings about the other CTAs, or None if there are none. `others`: a trace of the sampled CTAs."""
-        if not self._is_part:
+        if not self._is_part and not self._is_cut:
             return None
         follow = tuple(self._followers)
         buffers = tuple((b.start, b.bytes) for b in environment.memory.buffers if b.start < LOCAL_WINDOW)
         hands_out = self._queues is not None and self._queues.any
         return GridSample(
-            others, follow, tuple(self._heaviest), self._first, buffers, hands_out, self._work, self._copies
+            others,
+            follow,
+            tuple(self._heaviest),
+            self._first,
+            buffers,
+            hands_out,
+            self._work,
+            self._copies,
+            self._is_cut,
         )
+
+
+def known_of(executed: Executed) -> dict[int, int]:
+    """The warp instructions of each CTA that has executed."""
+    numbers = np.flatnonzero(executed.work)
+    return dict(zip(numbers.tolist(), executed.work[numbers].astype(int).tolist(), strict=True))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpuemu.base.chance import mixed
 from gpuemu.chip.cta_work import GOLDEN, is_even, regular
 from gpuemu.chip.dispatch import company
-from gpuemu.trace.model import Launch, WarpTrace
+from gpuemu.trace.model import Launch
 
 FURTHER_WAVES = 2
 """Waves of followers on the timed SM."""
@@ -78,17 +78,15 @@ def _places(launch: Launch) -> list[int]:
 
 
 def work_of_all(
-    launch: Launch, warps: Sequence[WarpTrace], left: NDArray[np.bool_] | None,
+    launch: Launch, known: dict[int, int], left: NDArray[np.bool_] | None,
     count: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], int]],
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Warp instructions of each CTA of the grid. `count`: counts the instructions of one warp of each of some CTAs.
+    """Warp instructions of each CTA of the grid. `known`: those of executed CTAs. `count`: counts the instructions of
+    one warp of each of some CTAs.
 
     If the executed CTAs follow no pattern, one warp of each of many CTAs is counted, as far as it goes without others.
     CTAs that are not counted take the value of the nearest one. None if the warp does not predict its CTA.
     """
-    known: dict[int, int] = {}
-    for warp in warps:
-        known[warp.cta] = known.get(warp.cta, 0) + len(warp.path)
     found = regular(launch.grid, known, left)
     if found is not None:
         return found
@@ -110,12 +108,11 @@ def work_of_all(
     return np.asarray(work)
 
 
-def further(launch: Launch, warps: Sequence[WarpTrace]) -> list[int]:
+def further(launch: Launch, known: dict[int, int]) -> list[int]:
     """More CTAs to execute, evenly spread, if the executed ones differ without a known pattern."""
-    taken = {warp.cta for warp in warps}
-    each = sum(len(warp.path) for warp in warps) // len(taken)
+    each = sum(known.values()) // len(known)
     places = (np.arange(1, FURTHER_INSTRUCTIONS // max(1, each) + 1) * GOLDEN % 1.0 * launch.ctas).astype(int)
-    return [cta for cta in dict.fromkeys(places.tolist()) if cta not in taken]
+    return [cta for cta in dict.fromkeys(places.tolist()) if cta not in known]
 
 
 def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, resident: int) -> list[int]:

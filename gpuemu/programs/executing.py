@@ -27,7 +27,9 @@ BUDGET = 10_000_000_000
 
 MOST_RECORDED = 20_000_000
 """Warp instructions of the CTAs to time: a record of more needs gigabytes, and minutes to simulate."""
-_PLAN = SampledGrid(is_brief=True, most=MOST_RECORDED)
+PART_RECORDED = 1_000_000
+"""Warp instructions of these CTAs to record if they have more. The rest has the same pace."""
+_PLAN = SampledGrid(is_brief=True, most=MOST_RECORDED, part=PART_RECORDED)
 
 Sizes = tuple[int, int, int]
 
@@ -105,8 +107,8 @@ def execute(
 ) -> Trace:
     """Execute a launch in the program's memory. Raises GpuemuError.
 
-    `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs. The trace has
-    no warps if these CTAs are too long to record.
+    `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs. If these are
+    too long to record, the trace has parts of them, or no warps if that would leave waits without an end.
     """
     config = job.config(arch, arrays, timed_only)
     if not record:

@@ -41,6 +41,12 @@ class LaunchPlan(Protocol):
     def gives_up(self, each: int) -> bool:
         """Whether the timed CTAs are too long to record, if a CTA executes `each` warp instructions."""
 
+    def shorten(self) -> int:
+        """Record only parts of each CTA, because the timed ones are too long. Return their warp instructions per CTA.
+
+        Zero means that nothing is recorded.
+        """
+
     def work_queues(self, timed_only: bool) -> WorkQueues | None:
         """Return the words that distribute work, if not all CTAs execute."""
 

@@ -7,6 +7,7 @@ Arrays passed as arguments are the kernel's buffers, and contain its results aft
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,8 @@ from gpuemu.sass.machine.live_cta import Cta, Ended
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.machine.recorder import Recorder, kinds_of
 from gpuemu.sass.machine.turns import Turns
+from gpuemu.sass.machine.windows import MOST as MOST_WINDOWS
+from gpuemu.sass.machine.windows import Windows
 from gpuemu.sass.prepared import PreparedLaunch, new_environment, new_executor, prepare
 from gpuemu.sass.taken import Taken
 from gpuemu.sass.tools.disassembly import DecodedFunction
@@ -98,8 +101,12 @@ class _Execution:
         self._in_order = deque(kept)
         self._timed = set(kept)
         self._recorded = {*kept} if planned is None else {*kept, *planned.recorded_beside(config.timed_only)}
-        self._planned = planned
+        self._planned = self._limits = planned
         self.gave_up = False
+        self._part = 0
+        """The warp instructions of each CTA to record; 0 means all of them."""
+        self._apart = 0
+        self._windows: dict[int, Windows] = {}
         self._begun = set[int]()
         self._printed: list[str] = []
         queues = None if planned is None else planned.work_queues(config.timed_only)
@@ -129,6 +136,7 @@ class _Execution:
             self._listeners.printer(text)
 
     def _begin(self, cta: int) -> Cta:
+        self.executor.at_once = self._part if cta in self._recorded else 0
         return self.executor.begin(cta, self._recorder(), cta in self._recorded, self._config.budget)
 
     @property
@@ -148,13 +156,13 @@ class _Execution:
                 self._limit_recording(one)
                 if self.gave_up and self._config.timed_only:
                     break
+                self.executed.work[one.number] = one.executed
                 if one.number in self._timed and isinstance(one, Cta):
                     self._ended[one.number] = one
                     self._record()
-                elif one.keep and isinstance(one, Cta) and not self.gave_up:
-                    self.executed.others.add(one)
-                done += one.keep or not self._config.timed_only
-                self.executed.work[one.number] = one.executed
+                elif self._is_recorded(one) and isinstance(one, Cta) and not self.gave_up:
+                    self._add(self.executed.others, one)
+                done += self._is_recorded(one) or not self._config.timed_only
                 progress(done, ctas)
                 if observer is not None and observer.has_enough:
                     break
@@ -173,34 +181,79 @@ class _Execution:
             raise _unknown(error, prepared.function, prepared.file) from None
 
     def _hear(self, progress: Callable[[int, int], None], done: int) -> None:
-        """Called from time to time while a CTA executes: stop recording the first one if it is already too long."""
+        """Called from time to time while a CTA executes: stop recording a CTA that is already too long."""
         progress(done, len(self._order))
-        cta, planned = self._turns.current, self._planned
-        if cta is None or planned is None or not cta.keep or cta.number not in self._timed:
+        cta = self._turns.current
+        if cta is None or not (cta.keep or cta.number in self._windows):
             return
-        if planned.gives_up(self.executor.instructions_of(cta)):
-            self._give_up()
-            self._planned = None
+        executed = self.executor.instructions_of(cta)
+        if cta.number in self._timed:
+            self._shorten_if_too_long(executed)
+        if self.gave_up and cta.keep:
             self.executor.stop_recording(cta)
+        elif self._part:
+            self._record_parts(cta, executed)
 
-    def _give_up(self) -> None:
-        """Record nothing."""
-        self.gave_up = True
-        for numbers in (self._recorded, self._timed, self._in_order):
-            numbers.clear()
+    def _record_parts(self, cta: Cta, executed: int) -> None:
+        """Record a CTA in windows once it is longer than the part of it to record."""
+        windows = self._windows.get(cta.number)
+        if windows is not None:
+            windows.hear(executed)
+        elif executed > self._part:
+            size = max(1, self._part // MOST_WINDOWS)
+            windows = Windows(cta.recorder, size, max(self._apart, executed // MOST_WINDOWS))
+            self._windows[cta.number] = windows
+            windows.divide(executed)
+        if windows is None:
+            return
+        self._apart, self.executor.at_once = windows.apart, windows.until_news(executed)
+        if windows.is_open != cta.keep:
+            (self.executor.resume_recording if windows.is_open else self.executor.stop_recording)(cta)
+
+    def _shorten_if_too_long(self, executed: int) -> None:
+        """Record less of each CTA, or nothing, if a timed CTA with so many warp instructions is too long."""
+        planned = self._limits
+        if planned is None or not planned.gives_up(executed):
+            return
+        self._limits = None
+        self._part = planned.shorten() if self._may_be_cut() else 0
+        if self._part == 0:
+            self.gave_up = True
+            for numbers in (self._recorded, self._timed, self._in_order):
+                numbers.clear()
+
+    def _may_be_cut(self) -> bool:
+        """Whether parts of a CTA's record are a valid record.
+
+        A barrier opens for all warps that have not ended. Nothing else may wait for an instruction that is missing.
+        """
+        prepared = self._prepared
+        waits = any(i.has_events or (i.mnemonic == "BAR" and len(i.operands) > 1) for i in prepared.code)
+        return not waits and math.prod(prepared.cluster) == 1
 
     def _limit_recording(self, one: Cta | Ended) -> None:
-        """Once the first timed CTA has ended, record fewer others if the plan has enough, or none if it gives up."""
-        if self._planned is None or one.number not in self._timed:
+        """Record less if a timed CTA was too long. Once the first has ended, record fewer others if that is enough."""
+        if one.number not in self._timed:
             return
+        self._shorten_if_too_long(one.executed)
         planned, self._planned = self._planned, None
-        if planned.gives_up(one.executed):
-            self._give_up()
-        if self._config.timed_only:
+        if planned is None or self._config.timed_only:
             return
         enough = planned.enough_beside(one.executed)
         if enough is not None:
             self._recorded &= {*self._timed, *enough}
+
+    def _is_recorded(self, one: Cta | Ended) -> bool:
+        """Whether a CTA was recorded, at least its first part."""
+        return one.keep or one.number in self._windows
+
+    def _add(self, to: Taken, cta: Cta) -> None:
+        """Add the record of a CTA."""
+        if self._part and cta.number not in self._windows and cta.executed > self._part:
+            self._record_parts(cta, cta.executed)
+        if cta.number in self._windows:
+            self._windows[cta.number].end()
+        to.add(cta)
 
     def _record(self) -> None:
         """Record the CTAs that have ended, each once all before it have ended."""
@@ -208,7 +261,7 @@ class _Execution:
             cta = self._ended.pop(self._in_order.popleft())
             if self._listeners.observer is not None:
                 self._listeners.observer.recorded(cta.number, cta.recorder)
-            self.executed.timed.add(cta)
+            self._add(self.executed.timed, cta)
             threads = cta.recorder.threads(len(self._prepared.code) + len(self.executor.barriers_used))
             missing = np.zeros(len(threads) - len(self._threads), np.int64)
             self._threads = np.concatenate([self._threads, missing]) + threads
@@ -219,8 +272,9 @@ class _Execution:
         self._recorded.update(numbers)
         for one in self._turns.run(numbers, self._spare, self._begun):
             self._begun.add(one.number)
-            if one.keep and isinstance(one, Cta):
-                self.executed.others.add(one)
+            self.executed.work[one.number] = one.executed
+            if self._is_recorded(one) and isinstance(one, Cta):
+                self._add(self.executed.others, one)
 
     def traces(self) -> tuple[Trace, Trace]:
         """Return the traces of the timed CTAs and of the others that were recorded."""
@@ -240,7 +294,7 @@ class _Execution:
             file=prepared.file,
             printed="".join(self._printed),
             source_paths=prepared.function.source_paths,
-            lacks=notes_of(prepared.function, prepared.cluster),
+            lacks=(*notes_of(prepared.function, prepared.cluster), *_note_of_parts(self._part)),
             buffer_bytes=sum(buffer.bytes for buffer in self.environment.memory.buffers),
         )
         first = len(timed.warps)
@@ -257,6 +311,13 @@ def _with_ctas(trace: Trace, warps: tuple[WarpTrace, ...], taken: Taken, has_eve
         sources=joined_sources((len(part[0]), part[3]) for part in taken.rows),
         events=table(taken.events) if has_events else None,
     )  # fmt: skip
+
+
+def _note_of_parts(part: int) -> tuple[str, ...]:
+    """The note about CTAs of which only a part was recorded."""
+    if part == 0:
+        return ()
+    return (f"about {part:,} warp instructions of each long CTA are timed, in parts. The rest has the same pace",)
 
 
 def as_given(source: tuple[str, int] | None, what: Any) -> tuple[str, int] | None:

@@ -212,6 +212,8 @@ class GridSample:
     """Warp instructions of each CTA of the grid, mostly estimates."""
     copied: Mapping[int, NDArray[np.int64]] | None = None
     """Instruction → byte address of each of its tensor copies, [CTAs, copies], -1 beyond a CTA's last."""
+    is_cut: bool = False
+    """Whether only parts of long CTAs were recorded. `work` has all that they executed."""
 
 
 @dataclass(frozen=True, repr=False)

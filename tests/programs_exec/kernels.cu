@@ -17,6 +17,24 @@ extern "C" __global__ void loops(const int* count, int* out) {
     for (int k = 0; k < *count; ++k) sum = sum * 3 + out[k & 1];
     out[threadIdx.x + 2] = sum;
 }
+extern "C" __global__ void phases(float* out, int count) {
+    __shared__ float all[64];
+    float x = threadIdx.x;
+    for (int k = 0; k < count; ++k)
+        if (k < count / 2) {
+            x = x * 0.5f + 1.f;
+        } else {
+            all[threadIdx.x] = x;
+            __syncthreads();
+            x = all[63 - threadIdx.x] + 1.f;
+            __syncthreads();
+        }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = x;
+}
+extern "C" __global__ void some_meet(int count) {
+    for (int k = 0; k < count; ++k)
+        if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;");
+}
 extern "C" __global__ void outside(int* data, long long at) { data[at] = 1; }
 extern "C" __global__ void odd(char* data) { *reinterpret_cast<int*>(data + 1) = 1; }
 extern "C" __global__ void traps() { __trap(); }

@@ -233,6 +233,36 @@ def test_recording_stops_within_a_cta_that_is_too_long(cubin: bytes, monkeypatch
     assert (out == values).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("grid", "timed_only"), [(1, False), (300, False), (300, True)])
+def test_pieces_all_over_a_long_cta_give_the_time_of_the_whole(cubin: bytes, grid: int, timed_only: bool) -> None:
+    """The second half of the kernel waits at barriers, so it takes much longer than the first."""
+    out, arch = np.zeros(grid * 64, "f4"), gpuemu.load_arch("sm_90").with_overrides({"chip": "H200"})
+    config = LaunchConfig(
+        cubin, "phases", (grid, 1, 1), (64, 1, 1), args=[out, np.int32(12_000)], arch=arch, timed_only=timed_only
+    )
+    whole = execute_launch(config, Listeners(), SampledGrid(is_brief=True))
+    expected = out.copy()
+    out[:] = 0
+    pieces = execute_launch(config, Listeners(), SampledGrid(is_brief=True, most=100_000, part=30_000))
+    assert (out == expected).all()
+    timed = [sum(len(warp.path) for warp in trace.warps) for trace in (whole, pieces)]
+    assert timed[1] < 32_000 < 100_000 < timed[0]
+    assert pieces.sample is not None
+    assert pieces.sample.work is not None
+    assert pieces.sample.work[0] == sum(len(warp.path) for warp in whole.warps if warp.cta == 0)
+    assert any("same pace" in note for note in pieces.lacks)
+    times = [gpuemu.run(trace, arch).grid.whole for trace in (whole, pieces)]
+    assert times[0] is not None
+    assert times[1] is not None
+    assert times[1].elapsed == pytest.approx(times[0].elapsed, rel=0.1)
+
+
+def test_a_long_cta_whose_warps_would_wait_for_missing_pieces_has_no_record(cubin: bytes) -> None:
+    config = LaunchConfig(cubin, "some_meet", block=(128, 1, 1), args=[np.int32(5000)], arch=gpuemu.load_arch("sm_90"))
+    assert execute_launch(config, Listeners(), SampledGrid(most=10_000, part=5000)).warps == ()
+
+
 def test_a_launch_with_ctas_that_are_too_long_executes_without_a_time(
     cubin: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ from gpuemu.sass.compiled.columns import (
     MOST_LOOK_ROWS,
     NEWS,
     OP,
+    PAUSED,
     PC,
     REGISTER_ROWS,
     SAVED,
@@ -193,21 +194,24 @@ class Bridge:
 
     # -- one CTA -----------------------------------------------------------------------------------------------
 
-    def run(self, cta: Cta) -> int:
+    def run(self, cta: Cta, most: int = 0) -> int:
         """Execute turns of a CTA as far as the loops can; returns why they stopped.
 
+        `most`: pause after about so many warp instructions; 0 means no such limit.
         The CTA then has its groups, the turn that is not over yet, if there is one, and what is left of its budget.
         """
         state = self._state
         self._put_groups(cta)
-        state[TURN], state[LEFT] = cta.turn, cta.left
+        later = max(0, cta.left - most) if most else 0
+        state[TURN], state[LEFT] = cta.turn, cta.left - later
         recording = self._recording_of(cta) if cta.keep or self._environment.observer is not None else None
         why = self._call(cta.convergence, cta.barriers, self._none)
         if recording is not None:
             recording.flush(state)
             state[LOGS] = 0
         self._take_over(cta, why)
-        return why
+        cta.left += later
+        return PAUSED if why == SPENT and later and cta.left > 0 else why
 
     def run_ctas(self, numbers: Sequence[int], budget: int) -> tuple[list[int], int]:
         """Execute CTAs from their beginning, as many as end in the loops: their warp instructions, and why they stop.

@@ -39,6 +39,8 @@ class CtaExecutor(Steps):
     def __init__(self, environment: Environment, clusters: Clusters | None = None):
         super().__init__(environment)
         self._clusters = clusters
+        self.at_once = 0
+        """Warp instructions after which compiled loops let others hear of their progress; 0 means seldom."""
         # Warp instructions before the current group; the clock at the group's start, and its warps.
         self._executed = 0, 0, 0
 
@@ -138,6 +140,12 @@ class CtaExecutor(Steps):
         if cta.cluster is None:
             self.environment.event = no_event
 
+    def resume_recording(self, cta: Cta) -> None:
+        """Record the current CTA again."""
+        cta.keep = self._keep = True
+        self.environment.record = self.polls.record = cta.recorder.access
+        self.environment.event, self.polls.recorder = cta.recorder.event, cta.recorder
+
     def _tell_other(self, cta: Cta, warp: int, rank: int, barrier: int, arrivals: int, count: int) -> None:
         """Note the effects on another CTA of the cluster."""
         assert cta.cluster is not None
@@ -224,9 +232,9 @@ class CtaExecutor(Steps):
                 before, left, turn = self.instructions(), cta.left, cta.current
                 before -= 0 if turn is None else turn.done * turn.warps
                 beat = self.environment.clock // PULSE
-                why = bridge.run(cta)
+                why = bridge.run(cta, self.at_once)
                 self._count_turn(cta, before + left - cta.left)
-                if self.environment.clock // PULSE > beat:
+                if self.at_once or self.environment.clock // PULSE > beat:
                     self.pulse()
             self._groups = cta.groups
             if cta.current is None:

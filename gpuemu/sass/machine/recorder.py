@@ -121,6 +121,11 @@ class Recorder:
             inside = [n for n in numbers if not (self._lanes_of[n] & ~lanes).any()]
             if not any((self._lanes_of[n] & lanes).any() for n in set(numbers).difference(inside)):
                 gone[first:end] |= np.isin(here, inside)
+        self.remove(gone)
+
+    def remove(self, gone: NDArray[np.bool_]) -> None:
+        """Remove these steps, [steps]."""
+        steps, sets = (np.array(column, dtype=np.int32) for column in (self.steps, self.sets))
         self._times_until = 0
         in_memory = self._are(self._memory, steps)
         blocks = np.array(self._blocks, dtype=np.int32)
@@ -129,9 +134,14 @@ class Recorder:
         self.steps, self.sets = array("i", steps[~gone].tolist()), array("i", sets[~gone].tolist())
         guarded, whose = (np.array(column, dtype=np.int32) for column in (self._guarded_steps, self._guarded_sets))
         kept = ~gone[guarded]
-        places = guarded[kept] - np.cumsum(gone)[guarded[kept]]
+        places = guarded[kept] - before[guarded[kept]]
         self._guarded_steps, self._guarded_sets = array("i", places.tolist()), array("i", whose[kept].tolist())
         self._blocks = array("i", blocks[~gone[in_memory]].tolist())
+
+    def instructions(self) -> NDArray[np.int64]:
+        """Return the warp instructions of the record up to and including each step, [steps]."""
+        warps = np.array([np.count_nonzero(members) for members in self._members], np.int64)
+        return np.asarray(np.cumsum(warps[np.array(self.sets, np.int32)]))
 
     def event(self, warp: int, **what: int) -> None:
         """Record the effect of the last instruction, which is asynchronous, in a warp (see `trace.events`)."""
