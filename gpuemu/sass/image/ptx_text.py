@@ -19,6 +19,7 @@ _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _DEFINED = re.compile(r"[{\s]*(?:@!?%\w+\s+)?[a-z][\w.]*\s+(\{[^}]*\}|%\w+(?:\s*\|\s*%\w+)?)")
 _CONSTANT = re.compile(rf"[{{\s]*mov\.[bsu](?:32|64)\s+(%\w+),\s*({_NUMBER.pattern})\s*")
 _SHUFFLE = re.compile(r"shfl\.sync\.\w+\.b32\s.*,\s*(%\w+|-?\w+);")
+_APART = re.compile(r"\bbarrier(?:\.cta)?\.sync\s")
 _BULK_COPY = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)\S*\s+([^;]*);")
 
 
@@ -73,6 +74,10 @@ class Ptx:
         """Return the line of an instruction, or 0 if unknown."""
         number = instruction.offset // INSTRUCTION_BYTES
         return self._lines[number] if number < len(self._lines) else 0
+
+    def waits_anywhere(self, instruction: Instruction) -> bool:
+        """Whether a barrier is `barrier.sync`, for which threads may wait at several places, unlike for `bar.sync`."""
+        return _APART.search(self._statement(instruction)) is not None
 
     def _statement(self, instruction: Instruction) -> str:
         """Return the text of an instruction's line."""

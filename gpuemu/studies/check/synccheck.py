@@ -89,7 +89,8 @@ class Sync:
         """Report threads that wait for one __syncthreads() at several of the source.
 
         The assembler copies a barrier when it duplicates the end of a branch, for example. The copies have the same
-        line, the same calls around it, and the same statement of the PTX. Code without line information is not judged.
+        line, the same calls around it, and the same statement of the PTX. Code without line information is not judged,
+        nor are roles of a CTA that meet by PTX's `barrier.sync`.
         """
         places: dict[object, tuple[Instruction, Bools]] = {}
         for instruction, lanes in waiting:
@@ -97,6 +98,8 @@ class Sync:
             first, before = places.get(place, (instruction, np.zeros_like(lanes)))
             places[place] = first, before | lanes
         if len(places) == 1 or not all(instruction.source for instruction, _ in waiting):
+            return
+        if self._ptx is not None and any(self._ptx.waits_anywhere(instruction) for instruction, _ in waiting):
             return
         (one, here), (other, there) = list(places.values())[:2]
         points = [

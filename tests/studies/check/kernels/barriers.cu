@@ -93,7 +93,7 @@ extern "C" __global__ void unrolled_good(int *out, int n) {
     out[threadIdx.x] = sum;
 }
 
-// Barriers with a count, or with a number of their own, may stand at several places.
+// Barriers with a count, or with a number of their own, may stand at several places, and so may barrier.sync.
 extern "C" __global__ void roles_good(int *out) {
     __shared__ int s[128];
     if (threadIdx.x < 64) {
@@ -101,10 +101,12 @@ extern "C" __global__ void roles_good(int *out) {
         asm volatile("bar.arrive 1, 128;" ::: "memory");
         asm volatile("bar.sync 2, 128;" ::: "memory");
         asm volatile("bar.sync 3;" ::: "memory");
+        asm volatile("barrier.sync 0;" ::: "memory");
     } else {
         asm volatile("bar.sync 1, 128;" ::: "memory");
         out[threadIdx.x] = s[threadIdx.x - 64];
         asm volatile("bar.sync 2, 128;" ::: "memory");
         asm volatile("bar.sync 3;" ::: "memory");
+        asm volatile("barrier.sync 0;" ::: "memory");
     }
 }
