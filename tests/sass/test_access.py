@@ -614,7 +614,13 @@ def test_fences_and_waits_for_copies_do_nothing():
     world = World()
     for sass in (
         *("LDGDEPBAR", "DEPBAR.LE SB0, 0x1", "MEMBAR.SC.GPU", "MEMBAR.ALL.SYS", "ERRBAR"),
-        *("CCTL.IVALL", "CCTL.E.PF2 [R2+-0x80]", "CCTL.E.PML2 [R2]", "FENCE.VIEW.ASYNC.S"),
+        *(
+            "CCTL.IVALL",
+            "CCTL.E.C.LDCU.IV.DEEP [UR8]",
+            "CCTL.E.PF2 [R2+-0x80]",
+            "CCTL.E.PML2 [R2]",
+            "FENCE.VIEW.ASYNC.S",
+        ),
     ):
         assert not world.run(sass).any()
     assert world.recorded == []
