@@ -33,6 +33,16 @@ def test_a_folder_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture) -> No
     assert "--data FOLDER" in capsys.readouterr().err
 
 
+def test_the_folder_of_shared_measurements_is_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUEMU_SHARED", str(tmp_path))
+    assert main([]) == 2
+    (tmp_path / "evidence" / "sm100_b200").mkdir(parents=True)
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("umma latency: 0 rows, MAPE -")
+
+
 def test_many_products_approach_the_interval() -> None:
     product = Product("MXF4", "TS", 1, 128, 64)
     assert latency(product) == 139

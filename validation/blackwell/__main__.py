@@ -46,13 +46,13 @@ def told(found: Sequence[Compared]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, and print the summary."""
-    shared = os.environ.get("GPUEMU_SHARED")
-    given = Path(shared) / "evidence" / "sm100_b200" if shared else None
+    shared = Path(os.environ.get("GPUEMU_SHARED") or Path(__file__).resolve().parents[3] / "shared")
+    given = shared / "evidence" / "sm100_b200"
     parser = argparse.ArgumentParser(prog="python -m validation.blackwell", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=given, help="Folder with the tables.")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="Show the N rows with the largest errors.")
     options = parser.parse_args(arguments)
-    if options.data is None or not options.data.is_dir():
+    if not options.data.is_dir():
         print("error: there is no folder of tables. Name one with --data FOLDER.", file=sys.stderr)
         return 2
     single, many = latencies(options.data), throughputs(options.data)

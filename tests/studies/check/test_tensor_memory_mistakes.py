@@ -55,7 +55,7 @@ def mnemonics(finding: Finding) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["right", "right_twice", "right_stored", "right_elected"])
+@pytest.mark.parametrize("kernel", ["right", "right_twice", "right_stored", "right_elected", "right_copied"])
 def test_right_products_are_not_accused(kernel: str) -> None:
     assert found(kernel) == []
 
@@ -80,6 +80,8 @@ def test_a_right_product_of_two_ctas_is_not_accused() -> None:
         ("early_dealloc", {WAR, WAW, EXIT}),
         ("overwrites_a", {OPERAND}),
         ("reads_next", {WAR, MISSED}),
+        ("copied_unfenced", {PROXIES}),
+        ("copied_unwaited", {RAW}),
     ],
 )
 def test_a_mistake_is_found(kernel: str, titles: set[str]) -> None:

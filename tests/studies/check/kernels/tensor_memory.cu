@@ -125,6 +125,44 @@ template <Fault F> __device__ void product(const uint16_t* a, const uint16_t* b,
     if (F != LEAKS && F != READ_AFTER_DEALLOC && F != EARLY_DEALLOC && warp == 0) give_back(tensor);
 }
 
+// Rows of A to tensor memory and out of it. `fences`: before the copy; `waits`: for it.
+__device__ void copied(const uint16_t* a, float* d, bool fences, bool waits) {
+    __shared__ alignas(128) uint16_t shared_a[128 * K];
+    __shared__ uint64_t done;
+    __shared__ uint32_t columns;
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(&done)));
+    if (warp == 0)
+        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(at(&columns)), "n"(N));
+    place(shared_a, a, 128);
+    if (fences) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    const uint32_t tensor = columns;
+    if (threadIdx.x == 0) {
+        for (int n = 0; n < N; n += 8)
+            asm volatile("tcgen05.cp.cta_group::1.128x256b [%0], %1;"
+                         ::"r"(tensor + n), "l"(matrix(at(shared_a), 128 * 16, 128)) : "memory");
+        commit(&done);
+    }
+    if (waits) wait(&done, 0);
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    out(d, tensor, warp);
+    if (!waits) wait(&done, 0);
+    asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+    __syncthreads();
+    if (warp == 0) give_back(tensor);
+}
+
+#define COPIES(name, fences, waits) \
+    extern "C" __global__ void name(const uint16_t* a, const uint16_t*, float* d, uint32_t) { \
+        copied(a, d, fences, waits); \
+    }
+COPIES(right_copied, true, true)
+COPIES(copied_unfenced, false, true)
+COPIES(copied_unwaited, true, false)
+
 #define KERNEL(name, fault) \
     extern "C" __global__ void name(const uint16_t* a, const uint16_t* b, float* d, uint32_t instruction) { \
         product<fault>(a, b, d, instruction); \
