@@ -30,7 +30,7 @@ from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Trace
 
 KERNELS = Path(__file__).resolve().parent / "kernels" / "control_words.cu"
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100")
 ARRIVAL = "[B------:R0:W-:-:S01] SYNCS.ARRIVE.TRANS64.RED.A0TR RZ, [UR17], R64"
 HEAD = """\
 gpuemu_trace: 1

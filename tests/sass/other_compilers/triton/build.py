@@ -99,7 +99,7 @@ def main(out, names):
     out = Path(out)
     shared = {}
     for name in names or CONFIGURATIONS:
-        for capability in (75, 80, 86, 89, 90):
+        for capability in (75, 80, 86, 89, 90, 100):
             try:
                 built = compile_one(name, capability)
             except Exception as error:
