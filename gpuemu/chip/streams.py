@@ -3,7 +3,8 @@
 One executed CTA is the pattern: its requests that miss L1, in their order. A *stream* is the requests of one
 instruction. For instructions that load early, gpuemu knows the addresses of other CTAs (`GridSample.first`). A later
 instruction moves as an early one that uses the same buffer. Otherwise the executed CTAs decide: if all of them touch
-the same data, the stream does not move, else each CTA has its own data.
+the same data, the stream does not move, else each CTA has its own data. If a buffer is too small for that, each CTA
+loads any part of it.
 """
 
 from __future__ import annotations
@@ -197,6 +198,8 @@ def address_deltas(
         same = len({first // LINE_BYTES for first in begins.values()}) == 1
         if stores and not same and (not isinstance(move, np.ndarray) or len(np.unique(move)) < trace.launch.ctas):
             move = None  # one CTA would overwrite the data of another
+        elif move is None and not pattern.written[here].any():
+            move = _shared(pattern.line[here], trace.launch.ctas, sample)
         found[stream] = move
     copies = {} if sample is None or sample.copied is None else sample.copied
     told = {stream: at for stream, at in copies.items() if stream in found}
@@ -212,6 +215,14 @@ def _inside(move: Numbers, address: int, sample: GridSample | None) -> Numbers:
     start, size = max((b for b in sample.buffers if b[0] <= address), default=(0, 0)) if sample else (0, 0)
     far = address + move - start
     return np.asarray(np.where((far < 0) | (far >= size), OWN, move)) if start <= address < start + size else move
+
+
+def _shared(lines: Numbers, ctas: int, sample: GridSample | None) -> Move:
+    """The place of loads of which all CTAs together have more data than their buffer: each CTA loads any part of it."""
+    first = int(lines.min())
+    start, size = max((b for b in sample.buffers if b[0] <= first), default=(0, 0)) if sample else (0, 0)
+    is_more = ctas * len(np.unique(lines)) * LINE_BYTES > 2 * size
+    return Anywhere(start // LINE_BYTES * LINE_BYTES, size) if int(lines.max()) < start + size and is_more else None
 
 
 def _stays(move: Move) -> bool:
