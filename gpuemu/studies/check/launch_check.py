@@ -24,7 +24,7 @@ from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.initcheck import Uninitialised
 from gpuemu.studies.check.lane_paths import LanePath
 from gpuemu.studies.check.listener import SPREAD, LanePathListener, ToolListener
-from gpuemu.studies.check.screening import Screen, Wanted, loops_are_here, may_screen
+from gpuemu.studies.check.screening import Screen, Wanted, loops_are_here, may_screen, meets_in_parts
 from gpuemu.studies.check.shuffles import Disturbed, report_shuffles
 from gpuemu.trace.model import Instruction, Trace
 
@@ -54,6 +54,7 @@ class LaunchCheck:
         shuffles = [i for i in function.code if i.mnemonic == "SHFL"]
         self._shuffles = "synccheck" in tools and bool(shuffles)
         self._screens = may_screen(function, self._ptx.masks(shuffles), config.cluster or function.cluster)
+        self._screens = self._screens and not meets_in_parts(function.code, math.prod(config.block))
         wanted = self._screens or self._shuffles or "memcheck" in tools
         self._again = copy.deepcopy(list(config.args)) if wanted else []
         self.findings = Findings()

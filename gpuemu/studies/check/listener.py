@@ -263,7 +263,7 @@ class ToolListener(Observer):
         if self._before is None:
             self._sync.arrives(barrier, lanes, waits, expected, site.instruction)
         if self._races is not None:
-            self._races.arrives(barrier, lanes, waits)
+            self._races.arrives(barrier, lanes, waits, expected, site.instruction)
 
     def opens(self, barrier: int, waiting: Bools, alive: Bools) -> None:
         if self._before is None:

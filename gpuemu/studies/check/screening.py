@@ -67,6 +67,11 @@ def may_screen(function: DecodedFunction, masks: Mapping[int, int], cluster: Seq
     )
 
 
+def meets_in_parts(code: Sequence[Instruction], threads: int) -> bool:
+    """Whether fewer than the `threads` of a CTA may meet at a barrier. The screening does not see who shares one."""
+    return any(i.mnemonic == "BAR" and len(i.operands) > 1 and i.operands[-1] != f"{threads:#x}" for i in code)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The faults to look for: races, reads of buffers without values (their addresses in this process), and others.

@@ -41,6 +41,9 @@ PLANTED = {
     ("barriers", "calls"): DIVERGENT,
     ("barriers", "rounds"): DIVERGENT,
     ("barriers", "line"): DIVERGENT,
+    ("barriers", "shared_number"): Fault(
+        "synccheck", "Barrier error: named barrier that others may still meet at", "a barrier number of its own"
+    ),
     ("shuffles", "tail"): SHUFFLE,
     ("shuffles", "absent"): SHUFFLE,
     ("shuffles", "exited"): SHUFFLE,
@@ -66,7 +69,7 @@ PLANTED = {
     ("words", "padded"): Fault("racecheck", "Potential WAW hazard in __shared__", "a guard or an index", WARNING),
 }
 CLEAN = [
-    ("barriers", "unrolled"), ("barriers", "roles"),
+    ("barriers", "unrolled"), ("barriers", "roles"), ("barriers", "number_again"),
     ("shuffles", "masked"), ("arrays", "braces"), ("arrays", "folded"), ("arrays", "swapped"), ("arrays", "whole"),
     ("arrays", "unused"),
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from gpuemu.studies.check.racecheck.cluster_state import ClusterState
 from gpuemu.studies.check.racecheck.context import RaceContext
 from gpuemu.studies.check.racecheck.happens_before import HappensBefore, is_barrier_object, is_released, kept_groups
 from gpuemu.studies.check.racecheck.pending_reads import PendingReads
-from gpuemu.studies.check.racecheck.race_findings import missed_phase, one_store
+from gpuemu.studies.check.racecheck.race_findings import missed_phase, one_store, shared_barrier
 from gpuemu.studies.check.racecheck.release_acquire import ReleaseAcquire
 from gpuemu.studies.check.racecheck.tensor_products import TensorProducts, tensor_place
 from gpuemu.studies.check.racecheck.vector_clocks import Strands
@@ -350,8 +350,11 @@ class RaceDetector:
         """These lanes, each with the others of its warp, have waited for each other."""
         self.warps.met(lanes)
 
-    def arrives(self, barrier: int, lanes: Bools, waits: bool) -> None:
+    def arrives(self, barrier: int, lanes: Bools, waits: bool, expected: int | None, instruction: Instruction) -> None:
         """Lanes have reached a barrier of the CTA."""
+        early = None if expected is None else self._order.too_early(barrier, lanes)
+        if expected is not None and early is not None:
+            self._findings.add(shared_barrier(self._point(instruction, early, self.cta, "arrives"), barrier, expected))
         self._order.arrive(barrier, lanes, waits)
         self.warps.ordered(lanes)
 

@@ -91,12 +91,14 @@ class _OfCta:
     """The pending synchronization of one CTA.
 
     `copies`: the groups of copies of each kind and warp. `named`: the strands that have arrived at each barrier.
-    `rounds`: the number of times that each lane has reached the cluster's barrier.
+    `opened`: the strand after the last phase of each barrier that some threads wait at. `rounds`: the number of times
+    that each lane has reached the cluster's barrier.
     """
 
     rounds: NDArray[np.int64]
     copies: dict[tuple[str, int], _Groups] = field(default_factory=dict)
     named: dict[int, list[int]] = field(default_factory=dict)
+    opened: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -147,12 +149,20 @@ class HappensBefore:
         if not waits:
             self.strands.advance(lanes)
 
+    def too_early(self, barrier: int, lanes: Bools) -> int | None:
+        """The first of lanes that reach a barrier and may do so in its last phase, as they do not follow that one."""
+        over = self.per_cta.opened.get(barrier)
+        if over is None:
+            return None
+        early = [s for s in self.strands.of(lanes) if not self.strands.follows(over, s)]
+        return self._lane(lanes, early[0]) if early else None
+
     def open(self, barrier: int, waiting: Bools, alive: Bools) -> dict[int, int] | None:
         """A barrier opens. If all lanes waited, returns the pending copies by their old and new strands."""
         arrived = self.per_cta.named.pop(barrier, [])
         if (waiting >= alive).all() and not self.strands.per_cluster.others:
             return self._everyone()
-        together = self.strands.side(sorted(set(arrived)))
+        together = self.per_cta.opened[barrier] = self.strands.side(sorted(set(arrived)))
         self.strands.advance(waiting, [together])
         return None
 

@@ -219,6 +219,15 @@ def missed_phase(point: Point, where: str) -> Finding:
     )  # fmt: skip
 
 
+def shared_barrier(point: Point, barrier: int, threads: int) -> Finding:
+    """Threads may reach a named barrier while others still meet there."""
+    return Finding(
+        "synccheck", Severity.ERROR, "Barrier error: named barrier that others may still meet at",
+        f"barrier {barrier} lets any {threads} threads go on, and nothing orders this arrival after the last meeting",
+        (point,), f"barrier {barrier}", 1, "a barrier number of its own for each group of threads that meet",
+    )  # fmt: skip
+
+
 def one_store(
     space: Any, place: Any, values: NDArray[Any], lanes: Indices, where: Callable[[int], str],
     point: Callable[[Instruction, int, str], Point],

@@ -110,3 +110,32 @@ extern "C" __global__ void roles_good(int *out) {
         asm volatile("barrier.sync 0;" ::: "memory");
     }
 }
+
+// Two roles of 64 threads, which meet by a barrier of 64 threads each: by the same one here.
+template <int OTHER> __device__ void meets(int *out) {
+    __shared__ int s[128];
+    for (int i = 0; i < 3; i++) {
+        s[threadIdx.x] = i;
+        if (threadIdx.x < 64)
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+        else
+            asm volatile("bar.sync %0, 64;" ::"n"(OTHER) : "memory");
+        out[threadIdx.x] += s[threadIdx.x ^ 63];
+        if (threadIdx.x < 64)
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+        else
+            asm volatile("bar.sync %0, 64;" ::"n"(OTHER) : "memory");
+    }
+}
+extern "C" __global__ void shared_number_bad(int *out) { meets<1>(out); }
+extern "C" __global__ void shared_number_good(int *out) { meets<2>(out); }
+
+// A barrier number that one role uses after the other, with a barrier for all between.
+extern "C" __global__ void number_again_good(int *out) {
+    __shared__ int s[128];
+    s[threadIdx.x] = 1;
+    if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x >= 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    out[threadIdx.x] = s[threadIdx.x ^ 63];
+}
