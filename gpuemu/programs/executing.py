@@ -27,7 +27,7 @@ BUDGET = 10_000_000_000
 
 MOST_RECORDED = 20_000_000
 """Warp instructions of the CTAs to time: a record of more needs gigabytes, and minutes to simulate."""
-PART_RECORDED = 1_000_000
+PART_RECORDED = 250_000
 """Warp instructions of these CTAs to record if they have more. The rest has the same pace."""
 _PLAN = SampledGrid(is_brief=True, most=MOST_RECORDED, part=PART_RECORDED)
 

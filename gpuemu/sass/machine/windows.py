@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.machine.recorder import Recorder
 
-MOST = 64
+MOST = 16
 """Windows of a CTA. If there are more, every second one goes, and the next ones are twice as far apart."""
 
 
