@@ -69,6 +69,8 @@ FADD                                   | fixed ffma     | p r     | float | thir
 FFMA32I FADD32I FMUL32I                | fixed ffma     | p r     | -
 IMAD                                   | fixed imad WIDE=imad_wide HI=imad_wide | p rw p <- 1 1 h 1 | whole | late=2
 IDP IMUL VIADD                         | fixed imad     | p r     | whole
+FHFMA                                  | fixed ffma     | p r     | -
+FHADD                                  | fixed ffma     | p r     | - | third
 FFMA2 FMUL2                            | fixed half     | p r2 <- 2 | float
 FADD2                                  | fixed half     | p r2 <- 2 | float | third
 HFMA2                                  | fixed half MMA=half_mma | p r | float | half

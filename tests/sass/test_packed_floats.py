@@ -109,3 +109,47 @@ def test_a_warp_has_an_extreme_in_a_uniform_register(nan: bool) -> None:
     ):
         found = execute(sass, registers=registers, arch="sm_100").uniform_registers[8].view(np.int32)
         np.testing.assert_array_equal(found[[0, 32]], expected)
+
+
+# -- halves with float32 ------------------------------------------------------------------------------------------
+
+HALVES = RNG.standard_normal((64, 2)).astype(np.float16)
+SHORT = {
+    2: HALVES[:, 0].view(np.uint16) | HALVES[:, 1].view(np.uint16).astype(np.uint32) << 16,
+    4: A.view(np.uint32)[:, 0],
+}
+F16 = HALVES.astype(np.float32)
+BF16 = np.stack([SHORT[2] << np.uint32(16), SHORT[2] & np.uint32(0xFFFF0000)], axis=1).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("sass", "expected"),
+    [
+        ("FHADD R8, R2, R4", F16[:, 0] + A[:, 0]),
+        ("FHADD R8, R2.H1, -R4", F16[:, 1] - A[:, 0]),
+        ("FHADD.SAT R8, |R2|, R4", np.clip(np.abs(F16[:, 0]) + A[:, 0], 0, 1)),
+        ("FHADD R8, -R2, 1", 1 - F16[:, 0]),
+        ("FHADD.BF16 R8, R2.H1, R4", BF16[:, 1] + A[:, 0]),
+        ("FHFMA R8, R2, R2.H1, R4", once(F16[:, 0], F16[:, 1], A[:, 0])),
+        ("FHFMA.BF16 R8, -R2.H1, R2, -R4", once(-BF16[:, 1], BF16[:, 0], -A[:, 0])),
+    ],
+)
+def test_halves_are_added_to_a_float(sass: str, expected: np.ndarray) -> None:
+    files = execute(sass, registers=SHORT, arch="sm_100")
+    np.testing.assert_array_equal(files.registers[8].view(np.float32), expected)
+
+
+def test_sums_of_halves_round_to_the_side_that_is_named() -> None:
+    down, up = (
+        execute(f"FHADD.{m} R8, R2, R4", registers=SHORT, arch="sm_100").registers[8].copy() for m in ("RM", "RP")
+    )
+    exact = F16[:, 0].astype(np.float64) + A[:, 0]
+    assert (down.view(np.float32) <= exact).all()
+    assert (up.view(np.float32) >= exact).all()
+    assert (down != up).any()
+
+
+@pytest.mark.parametrize("sass", ["FHADD R8, R2.H0_H0, R4", "FHADD R8, 1, R4", "FHADD R8, R2, R4.H1", "FHADD R8, R2"])
+def test_other_forms_of_mixed_sums_are_refused(sass: str) -> None:
+    with pytest.raises(UnsupportedError):
+        execute(sass, registers=SHORT, arch="sm_100")

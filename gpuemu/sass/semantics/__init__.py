@@ -30,6 +30,7 @@ _FAMILIES = (
     "uniform",
     "floating",
     "packed_floats",
+    "mixed_floats",
     "double",
     "multifunction",
     "half",

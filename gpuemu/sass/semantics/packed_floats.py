@@ -42,10 +42,11 @@ def _halves(site: Site, k: int) -> tuple[Getter, Getter]:
     if order[1:] == ["LO_HI"]:
         low, high = high, low
     signs = operand.absolute, operand.negative
-    return _signed(low, *signs), _signed(high, signs[0], signs[1] != negates_upper)
+    return signed(low, *signs), signed(high, signs[0], signs[1] != negates_upper)
 
 
-def _signed(lanes: Any, absolute: bool, negative: bool) -> Getter:
+def signed(lanes: Any, absolute: bool, negative: bool) -> Getter:
+    """Return words as float32, with the signs of an operand."""
     values = lanes.view(np.float32)
     if not (absolute or negative):
         return lambda: values
@@ -62,7 +63,7 @@ def packed(site: Site) -> Step:
     """FFMA2 Rd, a, b, c: a x b + c of each half, rounded once. FADD2 Rd, a, b; FMUL2 Rd, a, b."""
     site.only("FTZ", *ROUNDINGS)
     mode, flush = ROUNDINGS.index(rounding_of(site)), int(site.has("FTZ"))
-    operations: dict[str, Callable[..., Any]] = {"FFMA2": _multiply_add, "FADD2": _add, "FMUL2": _multiply}
+    operations: dict[str, Callable[..., Any]] = {"FFMA2": multiply_add, "FADD2": _add, "FMUL2": _multiply}
     operation = operations[site.mnemonic]
     sources = [_halves(site, k) for k in range(1, 4 if site.mnemonic == "FFMA2" else 3)]
     if len(site.operands) != len(sources) + 1:
@@ -77,10 +78,11 @@ def packed(site: Site) -> Step:
     return step
 
 
-def _multiply_add(a: Any, b: Any, c: Any, flush: int, mode: int) -> Any:
+def multiply_add(a: Any, b: Any, c: Any, flush: int, mode: int, saturate: int = 0) -> Any:
+    """Return the bits of a x b + c, rounded once."""
     if not mode:
-        return floats.float_multiply_add(a, b, c, flush, 0)
-    return doubles.multiply_add_directed(a, b, c, flush, 0, mode)
+        return floats.float_multiply_add(a, b, c, flush, saturate)
+    return doubles.multiply_add_directed(a, b, c, flush, saturate, mode)
 
 
 def _add(a: Any, b: Any, flush: int, mode: int) -> Any:
