@@ -25,10 +25,12 @@ from gpuemu.views.result import Result
 BUDGET = 10_000_000_000
 """The warp instructions of a CTA after which gpuemu considers the kernel endless."""
 
-MOST_RECORDED = 20_000_000
+MOST_RECORDED = 5_000_000
 """Warp instructions of the CTAs to time: a record of more needs gigabytes, and minutes to simulate."""
-PART_RECORDED = 250_000
+PART_RECORDED = 125_000
 """Warp instructions of these CTAs to record if they have more. The rest has the same pace."""
+MOST_SAMPLED = 200_000_000
+"""Warp instructions of the first CTA of a sample. gpuemu gives up a sample with more."""
 _PLAN = SampledGrid(is_brief=True, most=MOST_RECORDED, part=PART_RECORDED)
 
 Sizes = tuple[int, int, int]

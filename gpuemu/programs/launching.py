@@ -264,7 +264,7 @@ class Launches:
             left = settings.left
             if left < (-SAMPLING_SECONDS if is_sample else 0.0):
                 raise OutOfTimeError
-            if is_sample and not done and heard.instructions() > executing.MOST_RECORDED:
+            if is_sample and not done and heard.instructions() > executing.MOST_SAMPLED:
                 raise OutOfTimeError
             if done and not is_sample and left <= (1 - _TRIED) * began < float("inf"):
                 missing = heard.instructions() * (total - done) / done

@@ -258,6 +258,17 @@ def test_pieces_all_over_a_long_cta_give_the_time_of_the_whole(cubin: bytes, gri
     assert times[1].elapsed == pytest.approx(times[0].elapsed, rel=0.1)
 
 
+def test_a_late_launch_with_a_long_cta_is_timed_by_pieces(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CTA has more warp instructions than a record may have, but not too many to sample."""
+    late(monkeypatch, 1)
+    monkeypatch.setattr(executing, "MOST_RECORDED", 1000)
+    monkeypatch.setattr(executing, "_PLAN", SampledGrid(is_brief=True, most=1000, part=500))
+    program = Program(cubin, seconds=100.0)
+    count, out = program.allocate(np.array([20_000], "i4")), program.allocate(np.zeros(COUNT, "i4"))
+    program.launch("loops", 1, 32, "QQ", count, out)
+    assert [(one.values, one.elapsed_cycles) for one in program.launches] == [("sampled", 1)]
+
+
 def test_a_long_cta_whose_warps_would_wait_for_missing_pieces_has_no_record(cubin: bytes) -> None:
     config = LaunchConfig(cubin, "some_meet", block=(128, 1, 1), args=[np.int32(5000)], arch=gpuemu.load_arch("sm_90"))
     assert execute_launch(config, Listeners(), SampledGrid(most=10_000, part=5000)).warps == ()
