@@ -198,13 +198,12 @@ def address_deltas(
         same = len({first // LINE_BYTES for first in begins.values()}) == 1
         if stores and not same and (not isinstance(move, np.ndarray) or len(np.unique(move)) < trace.launch.ctas):
             move = None  # one CTA would overwrite the data of another
-        elif move is None and not pattern.written[here].any():
-            move = _shared(pattern.line[here], trace.launch.ctas, sample)
         found[stream] = move
     copies = {} if sample is None or sample.copied is None else sample.copied
     told = {stream: at for stream, at in copies.items() if stream in found}
     if any(found[stream] is None for stream in told):  # they are not linear in the CTA number
         found |= {stream: np.where(at < 0, NOWHERE, at - at[reference]) for stream, at in told.items()}
+    found |= _shared(pattern, found, trace)
     if sample is not None and sample.hands_out:  # each CTA takes other work, and all were executed as the first
         return {stream: None if _stays(move) else move for stream, move in found.items()}
     return found
@@ -217,12 +216,21 @@ def _inside(move: Numbers, address: int, sample: GridSample | None) -> Numbers:
     return np.asarray(np.where((far < 0) | (far >= size), OWN, move)) if start <= address < start + size else move
 
 
-def _shared(lines: Numbers, ctas: int, sample: GridSample | None) -> Move:
-    """The place of loads of which all CTAs together have more data than their buffer: each CTA loads any part of it."""
-    first = int(lines.min())
-    start, size = max((b for b in sample.buffers if b[0] <= first), default=(0, 0)) if sample else (0, 0)
-    is_more = ctas * len(np.unique(lines)) * LINE_BYTES > 2 * size
-    return Anywhere(start // LINE_BYTES * LINE_BYTES, size) if int(lines.max()) < start + size and is_more else None
+def _shared(pattern: L2Requests, found: dict[int, Move], trace: Trace) -> dict[int, Move]:
+    """The moves of loads from buffers that are too small for data of each CTA: each CTA loads any part of these."""
+    unknown = [stream for stream, move in found.items() if move is None]
+    loaded = pattern.line[np.isin(pattern.stream, unknown) & ~pattern.written]
+    moves: dict[int, Move] = {}
+    for start, size in trace.sample.buffers if trace.sample is not None else ():
+        lines = np.unique(loaded[(loaded >= start) & (loaded < start + size)])
+        if trace.launch.ctas * len(lines) * LINE_BYTES <= 2 * size:
+            continue
+        for stream in unknown:
+            here = pattern.stream == stream
+            inside = (pattern.line[here] >= start) & (pattern.line[here] < start + size)
+            if inside.all() and not pattern.written[here].any():
+                moves[stream] = Anywhere(start // LINE_BYTES * LINE_BYTES, size)
+    return moves
 
 
 def _stays(move: Move) -> bool:
