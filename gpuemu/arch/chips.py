@@ -45,6 +45,9 @@ class Chip(Part):
     l2_store_lines_per_cycle: float | None = _chip_rate("store rate of L2", "lines/cycle")
     dram_gigabytes_per_second: float | None = _chip_rate("published rate of DRAM", "GB/s")
     dram_bytes_per_cycle: float | None = _chip_rate("read and write rate of DRAM", "bytes/cycle")
+    dram_half_factor: float | None = rate(
+        "time of DRAM for half a line alone, relative to half of a whole line", "times", 1.0, 2.0, True
+    )
     dram_wait_cycles: int | None = whole("wait of a load for others, in proportion", 0, 1_000_000, "cycles", True)
     dram_wait_power: int | None = whole("power of the random share in that wait; null: 1", 1, 64, "", True)
     dram_block_bytes: int | None = whole("bytes equally far away in DRAM; null: a line", 128, 1 << 20, "bytes", True)

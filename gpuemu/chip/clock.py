@@ -257,15 +257,8 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
     bare = chip.model_copy(update=dict.fromkeys([name for name in type(chip).model_fields if "per_cycle" in name]))
-    none = (
-        "far_cycles",
-        "far_sm_cycles",
-        "cta_dispatch_cycles",
-        "cta_launch_spread_cycles",
-        "dirty_share",
-        "dram_wait_cycles",
-    )
-    bare = bare.model_copy(update=dict.fromkeys(none))
+    none = "far_cycles far_sm_cycles cta_dispatch_cycles cta_launch_spread_cycles dirty_share dram_wait_cycles"
+    bare = bare.model_copy(update=dict.fromkeys(none.split()))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
         numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, sets=1)
@@ -300,6 +293,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         store_line=each(1, chip.l2_store_lines_per_cycle, slices),
         store_sector=each(memory.sector_bytes, chip.l2_write_bytes_per_cycle, slices),
         channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels),
+        half_alone=(chip.dram_half_factor or 1.0) - 1.0,
         spread_cycles=float(memory.spread_cycles), block_lines=max(1, (chip.dram_block_bytes or 0) // LINE_BYTES),
         wait_cycles=float(chip.dram_wait_cycles or 0), wait_power=chip.dram_wait_power or 1,
         dirty_share=chip.dirty_share or 0.0,
@@ -318,7 +312,8 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     ring = max(1, (dirty_kibibytes or 1 << 14) * KIB // LINE_BYTES)
     memory = MemoryUnits(
         free=np.zeros(units(chip)), busy=np.zeros(units(chip)), tag=np.full(lines, -1), touch=np.zeros(lines, np.int64),
-        present=np.zeros(lines, np.int64), dirty=np.zeros(lines, np.int64), comes=np.zeros(lines),
+        present=np.zeros(lines, np.int64), dirty=np.zeros(lines, np.int64), changed=np.zeros(lines, np.int64),
+        comes=np.zeros(lines),
         ring_key=np.full(ring, -1), ring_halves=np.zeros(ring, np.int64),
         merge_key=np.full(MERGES, -1), merge_until=np.zeros(MERGES), merge_count=np.zeros(MERGES, np.int64),
         merge_sm=np.full(MERGES, -1), merge_reply=np.zeros(MERGES),
@@ -355,7 +350,10 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
     until = grid.ctas if ctas is None else min(ctas, grid.ctas)
     kept = None if chip.l2_kept_kibibytes is None else chip.l2_kept_kibibytes * KIB // LINE_BYTES
     each = max(1, len(launch.steps.address))
-    wanted = WARMING * (len(launch.memory.tag) if kept is None else min(kept, len(launch.memory.tag)))
+    size, address = len(launch.memory.tag), np.asarray(launch.steps.address)
+    stored = np.repeat(launch.steps.stores, np.diff(launch.steps.line_of)) > 0
+    restores = np.isin(address[stored], address[~stored]).any()
+    wanted = WARMING * (size if kept is None or restores else min(kept, size))
     first = max(0, until - FEWEST_ROUNDS - wanted // each)
     _run(launch._replace(first=first), until, (until - first) * each)
     launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0

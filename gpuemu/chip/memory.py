@@ -40,7 +40,11 @@ most halves that were dirty; cycles of warps for work of their own.
 
 
 class Chip(NamedTuple):
-    """The numbers of a chip, in cycles, and cycles per sector, line or half. With 0, a resource limits nothing."""
+    """The numbers of a chip, in cycles, and cycles per sector, line or half. With 0, a resource limits nothing.
+
+    `half_alone`: what a half of a line takes more than half of a line's time, as a fraction, if the other half is not
+    on its way.
+    """
 
     sms: int
     gpcs: int
@@ -62,6 +66,7 @@ class Chip(NamedTuple):
     store_line: float
     store_sector: float
     channel_half: float
+    half_alone: float
     spread_cycles: float
     wait_cycles: float
     wait_power: int
@@ -80,7 +85,8 @@ class Chip(NamedTuple):
 class MemoryUnits(NamedTuple):
     """The state of the memory: until when each unit is busy, and how long it was.
 
-    L2 has a tag, the touch, the halves that are present and dirty, and the cycle of arrival for each place. A ring has
+    L2 has a tag, the touch, the halves that are present and dirty, whether an earlier launch has stored what it had
+    loaded there, and the cycle of arrival for each place. A ring has
     the lines that became dirty, in order; its length limits how many are dirty. Loads that may merge have their key,
     the end of the window, how many merged, the last SM, and the reply.
     """
@@ -91,6 +97,7 @@ class MemoryUnits(NamedTuple):
     touch: Ints
     present: Ints
     dirty: Ints
+    changed: Ints
     comes: Floats
     ring_key: Ints
     ring_halves: Ints
@@ -157,7 +164,7 @@ def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: flo
     late = drawn
     for _ in range(1, chip.wait_power):
         late *= drawn
-    channel = (mixed(line) * chip.slices >> 31) * chip.channels // chip.slices
+    channel = part_of_all(line, chip.slices) * chip.channels // chip.slices
     unit = slices_at(chip)[2] + channel
     begin = max(memory.free[unit], now)
     memory.free[unit] = begin + halves * chip.channel_half
@@ -166,15 +173,14 @@ def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: flo
     return begin - now + (chip.wait_power + 1) * chip.wait_cycles * late * share
 
 
-def set_of(sets: int, key: int) -> int:
-    """The set of a line of either side. Lines that follow one another fill all sets alike."""
-    line = key >> 1
-    return (line + mixed(line // sets)) % sets
+def part_of_all(line: int, parts: int) -> int:
+    """The part of so many, sets or slices, that a line belongs to. Lines that follow one another fill all alike."""
+    return (line + mixed(line // parts)) % parts
 
 
 def find(memory: MemoryUnits, sets: int, key: int) -> int:
     """The place of a line in L2, or -1."""
-    first = set_of(sets, key)
+    first = part_of_all(key >> 1, sets)
     for place in range(first * WAYS, first * WAYS + WAYS):
         if memory.tag[place] == key:
             return place
@@ -186,7 +192,7 @@ def enter(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
 
     With a negative cycle, nothing takes time.
     """
-    first = set_of(chip.sets, key)
+    first = part_of_all(key >> 1, chip.sets)
     best = first * WAYS
     for place in range(first * WAYS, first * WAYS + WAYS):
         if memory.touch[place] < memory.touch[best]:
@@ -197,7 +203,7 @@ def enter(memory: MemoryUnits, chip: Chip, key: int, now: float) -> int:
     if gone > 0 and now >= 0:
         transfer(memory, chip, memory.tag[best] >> 1, now, gone)
     memory.tag[best] = key
-    memory.present[best] = memory.dirty[best] = 0
+    memory.present[best] = memory.dirty[best] = memory.changed[best] = 0
     memory.comes[best] = 0.0
     return best
 
@@ -239,7 +245,7 @@ def load_line(
     port = max(sent * chip.sm_sector, chip.sm_line)
     queue = take(memory, at[4] + sm, now, port)
     queue = max(queue, take(memory, at[3] + gpc, now, sent * chip.gpc_sector))
-    piece = mixed(line) * chip.slices >> 31
+    piece = part_of_all(line, chip.slices)
     far = distance(chip, sm, piece)
     slot = mixed(line * chip.gpcs + gpc) & MERGES - 1
     key = (line * chip.gpcs + gpc) * 16 + mask
@@ -252,7 +258,7 @@ def load_line(
     looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
     found = now + looked
-    fetch(memory, chip, place, 2 * line + gpc % 2, halves_of(mask), found)
+    fetch(memory, chip, place, 2 * line + gpc % 2, mask, found)
     reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles
     if joins and chip.merged > 1:
         memory.merge_key[slot], memory.merge_count[slot], memory.merge_sm[slot] = key, 1, sm
@@ -261,9 +267,13 @@ def load_line(
     return reply + far
 
 
-def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, halves: int, now: float) -> None:
-    """L2 gets the halves of a line that it lacks, from the other side of the chip or from DRAM."""
-    missing, line = halves & ~memory.present[place], key >> 1
+def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, mask: int, now: float) -> None:
+    """L2 gets the halves of a line that it lacks, from the other side of the chip or from DRAM.
+
+    An H100 gets pieces of 32 bytes, for each of which DRAM reads 64, at 94% of the rate of whole lines, but pieces of
+    64 bytes at 72%.
+    """
+    missing, line = halves_of(mask) & ~memory.present[place], key >> 1
     if missing:
         other = find(memory, chip.sets, key ^ 1)
         if other >= 0:
@@ -275,7 +285,8 @@ def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, halves: int, no
         count = (missing & 1) + (missing >> 1)
         memory.counts[READ] += count
         away = chip.dram_cycles + chip.spread_cycles * (mixed(line // chip.block_lines + 7777) / 2147483648.0 - 0.5)
-        memory.comes[place] = now + transfer(memory, chip, line, now, count) + away
+        alone = chip.half_alone if mask in (3, 12) and memory.comes[place] <= now else 0.0
+        memory.comes[place] = now + transfer(memory, chip, line, now, count + alone) + away
         memory.present[place] |= missing
 
 
@@ -313,11 +324,11 @@ def store_line(
     at = slices_at(chip)
     gpc = sm * chip.gpcs // chip.sms
     memory.counts[STORED] += sent
-    piece = mixed(line) * chip.slices >> 31
+    piece = part_of_all(line, chip.slices)
     taken = now + take(memory, at[1] + piece, now, max(cycles, sent * chip.store_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
     if adds:
-        fetch(memory, chip, place, 2 * line + gpc % 2, halves_of(mask), taken)
+        fetch(memory, chip, place, 2 * line + gpc % 2, mask, taken)
     memory.present[place] |= halves_of(mask)
     halves = float(becomes_dirty(memory, chip, place, halves_of(mask)))
     more = memory.counts[UNWRITTEN] - memory.counts[PEAK]
@@ -331,6 +342,8 @@ def store_line(
 def keep_line(memory: MemoryUnits, chip: Chip, key: int, mask: int, stored: int) -> None:
     """A line of an earlier launch, with the sectors of the mask, is the most recently used."""
     place, halves = touched(memory, chip, key, -1.0), halves_of(mask)
+    if stored and memory.present[place] & halves & ~memory.dirty[place]:
+        memory.changed[place] = 1
     memory.present[place] |= halves
     if stored:
         becomes_dirty(memory, chip, place, halves)

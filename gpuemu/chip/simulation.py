@@ -56,7 +56,8 @@ class Steps(NamedTuple):
     """The steps of a CTA. Warp w has the steps `first[w]` to `first[w + 1]` and begins `start[w]` cycles after the CTA.
 
     `wait`: cycles that pass in any case before the step. `issue`: cycles for which they occupy the sub-core
-    `sub_core[w]`, `stage`: the data stage. `at`: the number of a request or a meeting, or the cycles of the end.
+    `sub_core[w]` in the first place of an SM, and as many further ones on as warps are before it in other places.
+    `stage`: cycles of the data stage. `at`: the number of a request or a meeting, or the cycles of the end.
     Request r is for the lines `line_of[r]` to `line_of[r + 1]`, `lead[r]` cycles after its step; `stores[r]`: whether
     it stores. Its reply is an arrival at `meets[r]`, if that is not -1. A meeting needs `arrivals[m]`.
 
@@ -200,7 +201,7 @@ def send(launch: Simulation, sm: int, number: int, line: int, part: tuple[int, i
         taken = max(taken, memory.comes[place])
         block = at[8] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
         taken += take(memory, block, taken, serial) + serial
-    memory.counts[LAST] = max(memory.counts[LAST], taken + chip.l2_cycles)
+    memory.counts[LAST] = max(memory.counts[LAST], taken)
     return taken + chip.atomic_cycles if kind == ATOMIC else done
 
 
@@ -241,7 +242,7 @@ def go_on(launch: Simulation, warp: int, now: float) -> None:
     issue, stage = part * steps.issue[step], part * steps.stage[step]
     launch.memory.counts[WORKED] += ready - now + issue
     if issue > 0:
-        core = at[6] + SUB_CORES * sm + steps.sub_core[w]
+        core = at[6] + SUB_CORES * sm + (steps.sub_core[w] + place % chip.resident * warps) % SUB_CORES
         ready = max(ready, now + take(launch.memory, core, now, issue) + issue)
     if stage > 0:
         ready = max(ready, now + take(launch.memory, at[7] + sm, now, stage) + stage)

@@ -3,8 +3,8 @@
     v2_shared_memory on sm_89, RTX 4060 Ti (default of sm_89; --chip chooses another)
     Grid Size 1, Block Size 32, 24 registers per thread, 1,536 bytes of shared memory per block
 
-      Duration          1.89 us  estimated, at 2,535 MHz
-      Elapsed Cycles      4,780  of which 3,802 are launch overhead
+      Duration          1.78 us  estimated, at 2,535 MHz
+      Elapsed Cycles      4,518  of which 3,802 are launch overhead
       SM Active Cycles      720  ±5%: about 80% of the sm_89 values are assumptions (--sure)
       Instructions           37  warp instructions, 0.05 per cycle
 

@@ -25,6 +25,7 @@ from gpuemu.chip.memory import (
     keep_line,
     load_line,
     mixed,
+    part_of_all,
     sectors_in,
     store_line,
     take,
@@ -56,9 +57,10 @@ def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_c
 
 def test_a_hash_spreads_lines_evenly_whatever_lies_between_them():
     for apart in (1, 2, 8, 64, 1 << 13):
-        places = np.bincount([mixed(n * apart) * 120 >> 31 for n in range(12_000)], minlength=120)
+        places = np.bincount([part_of_all(n * apart, 120) for n in range(12_000)], minlength=120)
         assert places.min() > 60
         assert places.max() < 145
+    assert sorted(part_of_all(n, 94) for n in range(940, 1034)) == list(range(94)), "lines that follow one another"
 
 
 @pytest.mark.parametrize("mask", range(128))
@@ -148,7 +150,7 @@ def test_loads_merge_as_long_as_the_first_one_waits_for_its_slice():
     for wait, asked in ((0.0, 8), (500.0, 4)):
         some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
         keep_line(some.memory, some.chip, 14, 15, 0)
-        some.memory.free[mixed(7) * some.chip.slices >> 31] = 1000.0 + wait
+        some.memory.free[part_of_all(7, some.chip.slices)] = 1000.0 + wait
         for sm, now in ((0, 1000.0), (1, 1300.0)):
             load_line(some.memory, some.chip, sm, 7, 15, 4, now, True)
         assert some.memory.counts[ASKED] == asked
@@ -249,6 +251,14 @@ def test_warps_of_a_sub_core_take_turns_and_those_of_others_do_not_wait():
         assert some.memory.counts[END_AT] == end
 
 
+@pytest.mark.parametrize(("ctas", "end"), [(4, 100), (5, 200), (8, 200)])
+def test_ctas_of_one_warp_share_the_sub_cores_of_their_sm(ctas, end):
+    busy = [(10, 100, 0, RUN, 0), (0, 0, 0, END, 0)]
+    some = launch(steps(busy), grid(ctas, ctas), overhead_cycles=0.0, report_cycles=0.0, cta_interval=0.0)
+    simulation.run(some, ctas)
+    assert some.memory.counts[END_AT] == end
+
+
 def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
     asks = [(0, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (5, 0, 0, ARRIVE, 0), (0, 0, 0, END, 0)]
     waits = [(1, 0, 0, MEET, 0), (2, 0, 0, END, 0)]
@@ -321,10 +331,12 @@ def test_atomics_take_the_time_of_a_line_that_is_read():
 
 
 def test_stores_do_not_hold_up_the_warp_but_the_launch():
-    stores = [(0, 0, 0, STORE, 0), (1, 0, 0, END, 0)]
-    of = grid(ctas=1)
-    ended = clock.all_sms(steps(stores, lines=[0]), of, ARCH, H200.model_copy(update={"cta_dispatch_cycles": None}))
-    assert ended.end > ended.counts[10]
+    """A warp stores 40 lines and arrives at a meeting at once. The launch ends when L2 has the last of them."""
+    stores = [*((0, 0, 0, STORE, n) for n in range(40)), (1, 0, 0, ARRIVE, 0), (0, 0, 0, END, 0)]
+    some = launch(steps(stores, lines=np.arange(40) * 128, meetings=[1]), grid(), overhead_cycles=0.0)
+    simulation.run(some, 1)
+    assert some.places.met[0] == 1
+    assert some.memory.counts[END_AT] > 39 * 128 / ARCH.global_memory.store_bytes_per_cycle
 
 
 @pytest.mark.parametrize("wanted", [4, 9, 12])

@@ -20,6 +20,7 @@ from gpuemu.chip.memory import (
     WRITTEN,
     keep_line,
     load_line,
+    slices_at,
 )
 from gpuemu.chip.simulation import END, LOAD, NOWHERE, OWN, STORE
 from gpuemu.chip.streams import _inside, _straight, _whole
@@ -70,9 +71,43 @@ def test_behind_a_benchmark_that_clears_l2_by_writing_each_store_writes_back_as_
 
 
 @pytest.mark.slow
-def test_what_the_launch_before_left_is_found_up_to_what_is_kept():
+def test_what_the_launch_before_left_is_found_up_to_what_is_kept_and_less_the_more_is_read_before():
+    """The last lines were kept, anywhere in the order in which lines leave L2. Others come first."""
     assert moved(3 * MIB)["read"] == 0
-    assert moved(16 * MIB)["read"] == pytest.approx(16 * MIB - 3800 * 1024, rel=0.05)
+    kept, held = H100.l2_kept_kibibytes * 1024, H100.l2_held_kibibytes * 1024
+    for mib in (8, 16, 24):
+        others = mib * MIB - kept
+        assert moved(mib * MIB)["read"] == pytest.approx(others + kept * others / held, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("apart", "found"), [(0, 8), (64, 0)])
+def test_a_launch_finds_what_it_changes_because_a_profiler_has_restored_it(apart, found):
+    """It reads 16 MiB, and stores to 8 of these or to others. What it stores elsewhere is what was last in L2."""
+    own = np.arange(8 * MIB // LINE_BYTES // 132) * LINE_BYTES
+    kinds = np.repeat([LOAD, STORE], [2 * len(own), len(own)])
+    touched = np.concatenate([own, own + 64 * MIB, own + 64 * MIB + apart * MIB])
+    given = steps([*((4, 0, 0, kind, n) for n, kind in enumerate(kinds)), (0, 0, 0, END, 0)], lines=touched)
+    taken = counts(given._replace(stores=(kinds == STORE).astype(np.int64)), grid(132, far=len(own) * LINE_BYTES))
+    assert taken[READ] * HALF_BYTES == pytest.approx((16 - found) * MIB, rel=0.02)
+
+
+def test_half_a_line_alone_takes_dram_longer_than_half_of_a_line_unless_the_other_half_is_on_its_way():
+    """H100: pieces of 64 bytes come at 1,098 to 1,274 bytes a cycle, where one range comes at 1,650 to 1,762."""
+    some = launch(touching([0]), grid(), chip=H100)
+    first, end = slices_at(some.chip)[2:4]
+
+    def takes(line, mask, now):
+        before = some.memory.busy[first:end].sum()
+        load_line(some.memory, some.chip, 0, line, mask, mask.bit_count(), now, False)
+        return (some.memory.busy[first:end].sum() - before) / some.chip.channel_half
+
+    assert takes(5, 15, 0.0) == pytest.approx(2)
+    assert takes(6, 3, 0.0) == pytest.approx(1.45)
+    assert takes(8, 1, 0.0) == pytest.approx(1)
+    assert takes(6, 12, 10.0) == pytest.approx(1)
+    assert takes(7, 3, 0.0) == pytest.approx(1.45)
+    assert takes(7, 12, 100_000.0) == pytest.approx(1.45)
 
 
 @pytest.mark.slow
