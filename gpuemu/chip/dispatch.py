@@ -20,6 +20,7 @@ FEWEST_SMS = 33
 MOST_TOGETHER = 700_000
 """Most warp instructions of the CTAs that are executed to time several CTAs on one SM."""
 MOST_FOLLOWED = 40_000
+LONGEST = 4.0
 ALIKE = 0.05
 """CTAs whose instruction counts differ by at most this fraction count as similar."""
 
@@ -120,6 +121,18 @@ def deal(work: NDArray[np.float64], sms: int, resident: int, pace: Pace) -> Deal
     return Dealt(float(ends.max()), numbers, starts, ends, homes)
 
 
+def decisive(work: NDArray[np.float64], places: int) -> float:
+    """The length of the CTAs that decide how long a launch takes.
+
+    Half of all instructions belong to CTAs that are no longer. If a single CTA is longer than `LONGEST` times what each
+    place executes on average, the launch ends with that.
+    """
+    rising = np.sort(work)
+    if rising[-1] > LONGEST * rising.sum() / min(places, len(work)):
+        return float(rising[-1])
+    return float(rising[int(np.searchsorted(np.cumsum(rising), rising.sum() / 2))])
+
+
 def company(work: NDArray[np.float64], sms: int, resident: int) -> list[int]:
     """CTAs that share an SM with a typical CTA in the middle of the launch.
 
@@ -128,13 +141,12 @@ def company(work: NDArray[np.float64], sms: int, resident: int) -> list[int]:
     `MOST_FOLLOWED` instructions.
     """
     dealt = deal(work, sms, resident, Pace(1.0, max(1.0, resident / 2)))
-    rising = np.sort(work[dealt.numbers])
-    usual = rising[int(np.searchsorted(np.cumsum(rising), rising.sum() / 2))]
-    alike = np.abs(work[dealt.numbers] - usual) <= ALIKE * usual
+    typical = decisive(work[dealt.numbers], sms * resident)
+    alike = np.abs(work[dealt.numbers] - typical) <= ALIKE * typical
     off = np.abs((dealt.starts + dealt.ends) / 2 - dealt.end / 2)
     at = int(np.where(alike, off, np.inf).argmin())
     first = int(dealt.numbers[at])
-    others = np.argsort(np.abs(work - usual), kind="stable")[:resident].tolist()
+    others = np.argsort(np.abs(work - typical), kind="stable")[:resident].tolist()
     found = dict.fromkeys([first, *dealt.beside(first), *others])
     fit = max(2, int(np.searchsorted(np.cumsum(work[[*found]]), MOST_TOGETHER, "right")))
     here = sorted([*found][: min(fit, resident, -(-len(work) // sms))])

@@ -30,16 +30,18 @@ class SampledGrid:
     `seed`: choose that SM and the sampled CTAs at random, so that a kernel cannot know which CTAs are timed.
     `is_brief`: record fewer CTAs if they are long, also in a launch that executes all CTAs. Recording is slow. `most`:
     the warp instructions of timed CTAs that gpuemu records; of a launch with more, it records a `part` of them.
+    `work`: the warp instructions of each CTA, if an earlier execution of the launch has counted them.
     """
 
     seed: int | None = None
     is_brief: bool = False
     most: int | None = None
     part: int = 0
+    work: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def begin(self, launch: Launch, sms: int, resident: int) -> SampledLaunch:
         """The plan for a chip with `sms` SMs, each with places for `resident` CTAs."""
-        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief, self.most, self.part)
+        return SampledLaunch(launch, sms, resident, self.seed, self.is_brief, self.most, self.part, self.work)
 
 
 @dataclass
@@ -53,6 +55,7 @@ class SampledLaunch:
     is_brief: bool = False
     most: int | None = None
     part: int = 0
+    work: NDArray[np.float64] | None = None
     timed: Sequence[int] = field(init=False)
     _followers: list[int] = field(init=False, default_factory=list)
     _queues: Handouts | None = field(init=False, default=None)
@@ -131,7 +134,9 @@ class SampledLaunch:
         """
         launch, sms = self.launch, self.sms
         run(self._beside(sum(known_of(executed).values()) // len(self.timed), left))
-        work = work_of_all(launch, known_of(executed), left, partial(counted, environment))
+        work = self.work
+        if work is None:
+            work = work_of_all(launch, known_of(executed), left, partial(counted, environment))
         if work is None:
             run(further(launch, known_of(executed)))
             work = as_often(launch.ctas, known_of(executed), sms)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpuemu.base.chance import mixed
 from gpuemu.chip.cta_work import GOLDEN, is_even, regular
-from gpuemu.chip.dispatch import company
+from gpuemu.chip.dispatch import company, decisive
 from gpuemu.trace.model import Launch
 
 FURTHER_WAVES = 2
@@ -122,6 +122,11 @@ def of_one_sm(work: NDArray[np.float64], first: Sequence[int], sms: int, residen
     if work[[*first][:resident]].min() >= MUCH * work.max():
         return [*first]
     return company(work, sms, resident)
+
+
+def lacks_long_ctas(work: NDArray[np.float64], recorded: Sequence[int], places: int) -> bool:
+    """Whether all of the `recorded` CTAs are shorter than those that decide how long the launch takes."""
+    return float(work[[*recorded]].max()) < MUCH * decisive(work, places)
 
 
 def longest_of(work: NDArray[np.float64], timed: Sequence[int], recorded: Sequence[int], sms: int) -> list[int]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.plan import SampledGrid
+from gpuemu.chip.sampling import lacks_long_ctas
 from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import run
 from gpuemu.sass.image.cubin import Cubin
@@ -20,6 +21,7 @@ from gpuemu.sass.launch_config import LaunchConfig, Listeners
 from gpuemu.sass.machine.memory import Device
 from gpuemu.trace.lines import texts_of
 from gpuemu.trace.model import Trace
+from gpuemu.trace.residency import residency
 from gpuemu.views.result import Result
 
 BUDGET = 10_000_000_000
@@ -105,18 +107,29 @@ class Heard:
 
 
 def execute(
-    job: Job, arch: Architecture, arrays: dict[int, NDArray[np.uint8]], heard: Heard, *, record: bool, timed_only: bool
-) -> Trace:
+    job: Job, arch: Architecture, arrays: dict[int, NDArray[np.uint8]], heard: Heard, *, record: bool, timed_only: bool,
+    work: NDArray[np.float64] | None = None,
+) -> Trace:  # fmt: skip
     """Execute a launch in the program's memory. Raises GpuemuError.
 
     `record`: record the trace that timing needs. `timed_only`: execute only the CTAs that timing needs. If these are
-    too long to record, the trace has parts of them, or no warps if that would leave waits without an end.
+    too long to record, the trace has parts of them, or no warps if that would leave waits without an end. `work`: the
+    warp instructions of each CTA, if they are known.
     """
     config = job.config(arch, arrays, timed_only)
     if not record:
         config = replace(config, ctas=())
     listeners = Listeners(heard.printed.append, heard.progress, heard.watch, reads=heard.reads)
-    return execute_launch(config, listeners, _PLAN)
+    return execute_launch(config, listeners, replace(_PLAN, work=work))
+
+
+def work_without_records(trace: Trace, arch: Architecture) -> NDArray[np.float64] | None:
+    """The warp instructions of each CTA, if all have executed but none of the long ones was recorded. Else None."""
+    work = None if trace.sample is None or trace.sample.heaviest else trace.sample.work
+    if work is None or not trace.warps:
+        return None
+    places = arch.chips[arch.chip].sms * min(residency(trace, arch).values())
+    return work if lacks_long_ctas(work, sorted({warp.cta for warp in trace.warps}), places) else None
 
 
 def without_profiler(arch: Architecture) -> Architecture:

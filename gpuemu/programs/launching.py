@@ -222,9 +222,13 @@ class Launches:
         if not launch.wanted:
             return
         launch.record.timing = kind.like(instructions) or kind.predict(instructions)
-        if launch.record.timing is None and not records and before is not None and not kind.is_too_long:
+        work = executing.work_without_records(trace, settings.arch) if records else None
+        unrecorded = work is not None or (not records and not kind.is_too_long)
+        if launch.record.timing is None and unrecorded and before is not None:
             arrays = launch.arrays | {one.start: old for one, old in zip(reached, before.copies, strict=True)}
-            trace = executing.execute(launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True)
+            trace = executing.execute(
+                launch.job, settings.arch, arrays, Heard(), record=True, timed_only=True, work=work
+            )  # fmt: skip
             records = True
         if launch.record.timing is None and records:
             self._time(launch, trace, instructions)

@@ -31,6 +31,12 @@ extern "C" __global__ void phases(float* out, int count) {
         }
     out[blockIdx.x * blockDim.x + threadIdx.x] = x;
 }
+extern "C" __global__ void one_is_long(float* out, int which, int count) {
+    float x = threadIdx.x;
+    if (blockIdx.x == which)
+        for (int k = 0; k < count; ++k) x = sqrtf(x) + 2.f;
+    out[blockIdx.x * 32 + threadIdx.x] = x;
+}
 extern "C" __global__ void some_meet(int count) {
     for (int k = 0; k < count; ++k)
         if (threadIdx.x < 64) asm volatile("bar.sync 1, 64;");

@@ -126,3 +126,16 @@ def test_a_launch_finds_in_l2_what_the_program_used_before(cubin: bytes, monkeyp
     profiled = before(traces[0], arch).elapsed_cycles
     assert one.elapsed_cycles is not None
     assert one.elapsed_cycles < 0.97 * profiled, "24 MiB stay in L2 unless a profiler evicts them"
+
+
+@pytest.mark.slow
+def test_a_launch_that_ends_with_a_long_cta_takes_the_time_of_that(cubin: bytes) -> None:
+    """Only CTA 77 has iterations. None of the CTAs that gpuemu records at first is that one."""
+    program = Program(cubin)
+    out = program.allocate(np.zeros(600 * 32, "f4"))
+    program.launch("one_is_long", 600, 32, "Qii", out, 77, 3000)
+    program.launch("one_is_long", 1, 32, "Qii", out, 0, 3000)
+    many, one = program.launches
+    assert one.elapsed_cycles is not None
+    assert many.elapsed_cycles == pytest.approx(one.elapsed_cycles, rel=0.1)
+    assert np.ptp(program.read(out, "f4", 600 * 32)[77 * 32 : 78 * 32]) < 1e-3
