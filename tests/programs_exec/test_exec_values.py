@@ -258,6 +258,17 @@ def test_pieces_all_over_a_long_cta_give_the_time_of_the_whole(cubin: bytes, gri
     assert times[1].elapsed == pytest.approx(times[0].elapsed, rel=0.1)
 
 
+def test_pieces_are_the_same_kind_of_record_without_compiled_loops(
+    cubin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CtaExecutor, "_bridge_now", lambda self: None)
+    out, arch = np.zeros(64, "f4"), gpuemu.load_arch("sm_90")
+    config = LaunchConfig(cubin, "phases", block=(64, 1, 1), args=[out, np.int32(6000)], arch=arch)
+    trace = execute_launch(config, Listeners(), SampledGrid(is_brief=True, most=10_000, part=5000))
+    memory = np.array([i.accesses_memory for i in trace.code])
+    assert all(np.count_nonzero(memory[warp.path]) == len(warp.rows) > 0 for warp in trace.warps)
+
+
 def test_a_late_launch_with_a_long_cta_is_timed_by_pieces(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CTA has more warp instructions than a record may have, but not too many to sample."""
     late(monkeypatch, 1)

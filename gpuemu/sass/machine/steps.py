@@ -78,7 +78,8 @@ class Steps(ControlFlow):
             turn.done += 1
             environment.clock += 1
             if environment.clock % PULSE == 0:
-                self.pulse()
+                self.pulse()  # which may stop the recording, resume it, or remove steps
+                log_step, log_set, keep, logs = recorder.steps.append, recorder.sets.append, self._keep, self._logs
             if logs:
                 log_step(pc)
                 log_set(group.who)
