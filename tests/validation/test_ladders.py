@@ -49,10 +49,10 @@ def test_a_ladder_of_three_steps(tmp_path, capsys):
     assert main(["ladders", str(tmp_path), "--file", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "transpose: transposes of 256 by 256, RTX A6000 (900 MHz), somebody/ladder @1234567",
-        "  plain   emulated          3.8 us  measured          4.0 us    -6.0%  too few CTAs",
-        "  half    emulated          2.9 us  measured          2.5 us   +15.2%  latencies of L2 and DRAM",
-        "  padded  emulated          2.7 us  measured          2.6 us    +2.7%  latencies of L2 and DRAM",
-        "  3 steps, mean error 7.9%, 1 pair in the wrong order (rank correlation 0.50)",
+        "  plain   emulated          3.5 us  measured          4.0 us   -12.3%  too few CTAs",
+        "  half    emulated          2.6 us  measured          2.5 us    +5.1%  latencies of L2 and DRAM",
+        "  padded  emulated          2.4 us  measured          2.6 us    -7.0%  latencies of L2 and DRAM",
+        "  3 steps, mean error 8.1%, 1 pair in the wrong order (rank correlation 0.50)",
         "    measured faster, emulated slower: half than padded",
     ]
 
