@@ -1,26 +1,10 @@
 // D[128 x 64] = 2 A[128 x 16] B[64 x 16]^T in tensor memory, right and with one mistake each.
-#include <cstdint>
-
-constexpr int N = 64, K = 16;
+#include "../../../sass/kernels/tcgen05.cuh"
 
 enum Fault {
     RIGHT, LEAKS, READ_AFTER_DEALLOC, NO_COMMIT, OTHER_BARRIER, NEXT_PHASE, NO_WAIT, NO_PROXY_FENCE, NO_STORE_WAIT,
     EARLY_DEALLOC, OVERWRITES_A, READS_NEXT, RIGHT_TWICE, RIGHT_STORED, RIGHT_ELECTED,
 };
-
-__device__ uint32_t at(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
-
-// Matrices of 8 rows of 16 bytes without a swizzle: `near` bytes to the next 8 rows, `far` bytes to the next 8 of K.
-__device__ uint64_t matrix(uint32_t address, uint32_t far, uint32_t near) {
-    return address >> 4 | uint64_t(far >> 4) << 16 | uint64_t(near >> 4) << 32 | uint64_t(1) << 46;
-}
-
-__device__ void place(uint16_t* shared, const uint16_t* given, int rows) {
-    for (int i = threadIdx.x; i < rows * K; i += blockDim.x) {
-        int row = i / K, k = i % K;
-        shared[k / 8 * rows * 8 + row * 8 + k % 8] = given[i];
-    }
-}
 
 __device__ void wait(uint64_t* barrier, int parity) {
     asm volatile("{ .reg .pred p; AGAIN_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN_%=; }"

@@ -1,27 +1,7 @@
 // D[256 x 64] = 2 A[256 x 16] B[64 x 16]^T by two CTAs, right and with one mistake each.
-#include <cstdint>
-
-constexpr int N = 64, K = 16;
+#include "../../../sass/kernels/tcgen05.cuh"
 
 enum Fault { RIGHT, PEER_EXITS, PEER_EXITS_LATER, NO_CLUSTER_BARRIER, NOBODY_MULTICASTS };
-
-__device__ uint32_t at(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
-
-// Matrices of 8 rows of 16 bytes without a swizzle: `near` bytes to the next 8 rows, `far` bytes to the next 8 of K.
-__device__ uint64_t matrix(uint32_t address, uint32_t far, uint32_t near) {
-    return (address & 0x3ffff) >> 4 | uint64_t(far >> 4) << 16 | uint64_t(near >> 4) << 32 | uint64_t(1) << 46;
-}
-
-__device__ void place(uint16_t* shared, const uint16_t* given, int rows) {
-    for (int i = threadIdx.x; i < rows * K; i += blockDim.x) {
-        int row = i / K, k = i % K;
-        shared[k / 8 * rows * 8 + row * 8 + k % 8] = given[i];
-    }
-}
-
-__device__ void meet() {
-    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 
 template <Fault F> __device__ void product(const uint16_t* a, const uint16_t* b, float* d, uint32_t instruction) {
     __shared__ alignas(128) uint16_t shared_a[128 * K], shared_b[N / 2 * K];
