@@ -15,9 +15,9 @@ OTHERS = 1 << 40
 def forget(memory: MemoryUnits, kept: int) -> None:
     """Other work has taken the places of all but the last `kept` lines, and has written back what was dirty.
 
-    The kept lines lie anywhere in the order in which lines leave L2: an H200 that reads 8 to 28 MB again finds fewer
-    of them the more it reads before. The last work was that of a profiler that restores what the launch has loaded and
-    then changed. It copies these lines from elsewhere, so they are in L2, and the copies take places of kept lines.
+    The kept lines lie anywhere in the order in which lines leave L2, so the more a launch reads before it reaches them,
+    the fewer it finds. The last work was that of a profiler that restores what the launch has loaded and then changed.
+    It copies these lines from elsewhere, so they are in L2, and the copies take places of kept lines.
     """
     tag, touch, present = (np.asarray(column) for column in (memory.tag, memory.touch, memory.present))
     places, restored = len(touch), (np.asarray(memory.changed) > 0) & (tag >= 0)

@@ -85,10 +85,10 @@ class Chip(NamedTuple):
 class MemoryUnits(NamedTuple):
     """The state of the memory: until when each unit is busy, and how long it was.
 
-    L2 has a tag, the touch, the halves that are present and dirty, whether an earlier launch has stored what it had
-    loaded there, and the cycle of arrival for each place. A ring has
-    the lines that became dirty, in order; its length limits how many are dirty. Loads that may merge have their key,
-    the end of the window, how many merged, the last SM, and the reply.
+    L2 has a tag, the touch, the halves that are present and dirty, whether an earlier launch has `changed` what it had
+    loaded there, and the cycle of arrival for each place. A ring has the lines that became dirty, in order; its length
+    limits how many are dirty. Loads that may merge have their key, the end of the window, how many merged, the last SM,
+    and the reply.
     """
 
     free: Floats
