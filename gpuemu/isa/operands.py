@@ -20,8 +20,8 @@ from functools import lru_cache
 
 import numpy as np
 
-LAST = {"R": 255, "UR": 63, "P": 7, "UP": 7}
-"""The number of the constant register of each register file: RZ, URZ, PT, UPT."""
+LAST = {"R": 255, "UR": 255, "P": 7, "UP": 7}
+"""The number of the constant register of each register file: RZ, URZ, PT, UPT. sm_90 has UR0 to UR62 only."""
 _REGISTER = re.compile(r"(UR|R|UP|P)(\d+|(?<=R)Z|(?<=P)T)((?:\.\w+)*)\Z")
 _NAMED = re.compile(r"\b(U?R)(\d+)")
 _DECORATED = re.compile(r"(!?)(-(?!\d|INF|QNAN))?(~?)(\|?)(.*)", re.DOTALL)
@@ -159,7 +159,7 @@ def parse_operand(text: str) -> Operand:
     if _REGISTER.match(rest):
         register = parse_register(rest)
         if register is None:
-            mistake = "expected R0 to R254, UR0 to UR62, P0 to P6, UP0 to UP6 and RZ, URZ, PT, UPT"
+            mistake = "expected R0 to R254, UR0 to UR254, P0 to P6, UP0 to UP6 and RZ, URZ, PT, UPT"
         rest, *after = rest.split(".")
         suffixes = tuple(suffix for suffix in after if suffix != "reuse")
     elif (match := _BRACKETS.match(rest)) is not None:

@@ -1,9 +1,9 @@
 """The registers that an instruction writes and reads, from its SASS text, for a register scoreboard.
 
 Machine code with control words does not need this module. Traces that were written by hand, or imported without control
-words, do. Registers are small integers: R0..R254 as 0..254, P0..P6 from 300, UR0..UR62 from 400, UP0..UP6 from 500. RZ,
-PT, URZ and UPT hold constants and never appear. SASS names the first register of a 64- or 128-bit value; the mnemonic's
-row in `isa.table` and the modifiers give the number of registers.
+words, do. Registers are small integers: R0..R254 as 0..254, P0..P6 from 300, UR0..UR254 from 400, UP0..UP6 from 700.
+RZ, PT, URZ and UPT hold constants and never appear. SASS names the first register of a 64- or 128-bit value; the
+mnemonic's row in `isa.table` and the modifiers give the number of registers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuemu.isa.table import Opcode, parse_opcode
 
 PREDICATES, UNIFORM = 300, 400
 """First numbers of predicates and of uniform registers; general registers are below both."""
-_BASES = {"R": 0, "P": PREDICATES, "UR": UNIFORM, "UP": 500}
+_BASES = {"R": 0, "P": PREDICATES, "UR": UNIFORM, "UP": 700}
 _PREDICATES = 7
 _REGISTER_FILES, _PREDICATE_FILES = ("R", "UR"), ("P", "UP")
 _FRAGMENTS = ("A", "B", "C")

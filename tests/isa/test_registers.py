@@ -9,7 +9,7 @@ TRACES = resources.names("traces")
 
 
 def named(register: int) -> str:
-    for base, prefix in ((500, "UP"), (400, "UR"), (300, "P"), (0, "R")):
+    for base, prefix in ((700, "UP"), (400, "UR"), (300, "P"), (0, "R")):
         if register >= base:
             return f"{prefix}{register - base}"
     raise AssertionError(register)
@@ -179,7 +179,7 @@ def test_registers_written_and_read(sass, written, read):
 
 @pytest.mark.parametrize("trace", TRACES)
 def test_constant_registers_never_appear(trace):
-    known = {*range(255), *range(300, 307), *range(400, 463), *range(500, 507)}
+    known = {*range(255), *range(300, 307), *range(400, 655), *range(700, 707)}
     for instruction in load_trace(trace).code:
         written, read = written_and_read(instruction.opcode, instruction.operands, instruction.guard)
         assert {*written, *read} <= known

@@ -13,6 +13,8 @@ from gpuemu.sass.machine.operands import UnsupportedError
     [
         ("UMOV UR0, 0x400", lambda b: {"UR0": 0x400}),
         ("UMOV UR0, UR3", lambda b: {"UR0": b.ur[3]}),
+        ("UMOV UR78, UR3\nUMOV UR0, UR78", lambda b: {"UR0": b.ur[3]}),
+        ("MOV.SPILL R0, UR3", lambda b: {"R0": b.ur[3]}),
         ("UIADD3 UR0, UR1, -UR2, URZ", lambda b: {"UR0": b.ur[1] - b.ur[2]}),
         ("UIADD3 UR0, UP0, UR1, UR2, URZ", lambda b: {"UR0": b.ur[1] + b.ur[2], "UP0": b.ur[1] + b.ur[2] > WORD}),
         ("UIADD3.X UR0, UR1, ~UR2, URZ, UP1, !UPT", lambda b: {"UR0": b.ur[1] + ~b.ur[2] + b.up[1]}),

@@ -14,8 +14,8 @@ from gpuemu.sass.semantics.lanewise import LaneStep, Read, always, inverted_word
 
 @semantics("MOV", "UMOV", "MOV32I")
 def mov(site: Site) -> Step:
-    """MOV Rd, source; .64 moves a register pair."""
-    site.only("U32", *(() if site.mnemonic == "MOV32I" else ("64",)))
+    """MOV Rd, source; .64 moves a register pair. .SPILL means that nvcc has no room for a uniform register."""
+    site.only("U32", *(() if site.mnemonic == "MOV32I" else ("64", "SPILL")))
     operand_count(site, 2)
     if site.has("64"):
         return LaneStep(site, integers.move_pair, [wide_word(site, 1)], [0])
