@@ -123,6 +123,7 @@ QSPC                                   | variable special_register | p r | - | g
 UTMACMDFLUSH                           | asynchronous copy_engine | p r | - | bulk own
 UBLKCP UBLKRED UBLKPF                  | asynchronous copy_engine | p r | - | bulk events own
 UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL | asynchronous copy_engine | p r | - | bulk events own
+UGETNEXTWORKID                         | asynchronous copy_engine | <- 1 | - | bulk events own
 SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
 UTCBAR                                 | asynchronous tensor_memory | <- 1 | - | events own
 UTCHMMA UTCQMMA UTCOMMA                | asynchronous tensor_memory | <- 1 | float | events own

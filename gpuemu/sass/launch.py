@@ -61,7 +61,9 @@ def execute_launch(
     a parameter that may be a float is also unfit. A fault has its instruction, warp, lane and source line.
     """
     prepared = prepare(config)
-    planned = plan.begin(prepared.launch, prepared.sms, prepared.resident) if plan and config.ctas is None else None
+    planned = (
+        plan.begin(prepared.timed_launch, prepared.sms, prepared.resident) if plan and config.ctas is None else None
+    )
     execution = _Execution(prepared, config, listeners, planned, clock)
     execution.run()
     if listeners.reads is not None:
@@ -94,6 +96,7 @@ class _Execution:
         clock: ReplayedClock | None,
     ):  # fmt: skip
         ctas, observer = prepared.launch.ctas, listeners.observer
+        self._launch = prepared.timed_launch
         self._prepared, self._config, self._listeners = prepared, config, listeners
         kept = planned.timed if planned is not None else range(ctas) if config.ctas is None else config.ctas
         prepared.check_ctas(kept)
@@ -126,7 +129,7 @@ class _Execution:
             self.executor, self._begin, prepared.at_once, f"{prepared.sms} SMs x {prepared.resident}", observer,
             self.repeat.instructions, Ahead(self.executor, self._recorder, self._recorded, config.budget),
         )  # fmt: skip
-        self.executed = Executed(Taken(WARP), Taken(WARP), np.zeros(ctas))
+        self.executed = Executed(Taken(WARP), Taken(WARP), np.zeros(self._launch.ctas))
         self._ended: dict[int, Cta] = {}
         self._threads = np.zeros(0, np.int64)
 
@@ -156,7 +159,7 @@ class _Execution:
                 self._limit_recording(one)
                 if self.gave_up and self._config.timed_only:
                     break
-                self.executed.work[one.number] = one.executed
+                self._count(one)
                 if one.number in self._timed and isinstance(one, Cta):
                     self._ended[one.number] = one
                     self._record()
@@ -243,6 +246,22 @@ class _Execution:
         if enough is not None:
             self._recorded &= {*self._timed, *enough}
 
+    def _count(self, one: Cta | Ended) -> None:
+        """Keep the warp instructions of a CTA, unless others were to take it over."""
+        if one.number < len(self.executed.work):
+            self.executed.work[one.number] = one.executed
+
+    def _is_taken(self, number: int) -> bool:
+        control = self.environment.launch_control
+        return control is not None and number in control.taken
+
+    def _note_of_taken(self) -> tuple[str, ...]:
+        """The note about CTAs that others take over."""
+        first, ctas = self._launch.ctas, self._prepared.launch.ctas
+        if first == ctas:
+            return ()
+        return (f"{first:,} of {ctas:,} CTAs begin and take over the others, in equal shares (cluster launch control)",)
+
     def _is_recorded(self, one: Cta | Ended) -> bool:
         """Whether a CTA was recorded, at least its first part."""
         return one.keep or one.number in self._windows
@@ -257,8 +276,11 @@ class _Execution:
 
     def _record(self) -> None:
         """Record the CTAs that have ended, each once all before it have ended."""
-        while self._in_order and self._in_order[0] in self._ended:
-            cta = self._ended.pop(self._in_order.popleft())
+        while self._in_order and (self._in_order[0] in self._ended or self._is_taken(self._in_order[0])):
+            number = self._in_order.popleft()
+            if number not in self._ended:
+                continue
+            cta = self._ended.pop(number)
             if self._listeners.observer is not None:
                 self._listeners.observer.recorded(cta.number, cta.recorder)
             self._add(self.executed.timed, cta)
@@ -272,7 +294,7 @@ class _Execution:
         self._recorded.update(numbers)
         for one in self._turns.run(numbers, self._spare, self._begun):
             self._begun.add(one.number)
-            self.executed.work[one.number] = one.executed
+            self._count(one)
             if self._is_recorded(one) and isinstance(one, Cta):
                 self._add(self.executed.others, one)
 
@@ -286,7 +308,7 @@ class _Execution:
         trace = Trace(
             prepared.function.source_name,
             prepared.function.arch,
-            prepared.launch,
+            self._launch,
             code,
             (),
             nothing,
@@ -294,7 +316,7 @@ class _Execution:
             file=prepared.file,
             printed="".join(self._printed),
             source_paths=prepared.function.source_paths,
-            lacks=(*notes_of(prepared.function, prepared.cluster), *_note_of_parts(self._part)),
+            lacks=(*notes_of(prepared.function, prepared.cluster), *_note_of_parts(self._part), *self._note_of_taken()),
             buffer_bytes=sum(buffer.bytes for buffer in self.environment.memory.buffers),
         )
         first = len(timed.warps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from gpuemu.sass.machine.constant_banks import (
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import Environment, WorkQueues
 from gpuemu.sass.machine.lanes import WARP, Lanes
+from gpuemu.sass.machine.launch_control import LaunchControl
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.system_calls import add_heap
@@ -62,6 +63,20 @@ class PreparedLaunch:
     def at_once(self) -> int:
         """CTAs that the chip runs at once."""
         return self.sms * self.resident
+
+    @property
+    def timed_launch(self) -> Launch:
+        """The launch with only those CTAs that begin first, if these take over the work of the others."""
+        control = self.launch_control()
+        if control is None or control.first_ctas == self.launch.ctas:
+            return self.launch
+        return replace(self.launch, grid=(control.first_ctas, 1, 1))
+
+    def launch_control(self) -> LaunchControl | None:
+        """Return the clusters that CTAs can take over, or None if the code takes none."""
+        if all(instruction.mnemonic != "UGETNEXTWORKID" for instruction in self.code):
+            return None
+        return LaunchControl(self.launch.grid, self.cluster, self.at_once)
 
     def check_ctas(self, ctas: Sequence[int]) -> None:
         """Raise GpuemuError for a CTA that the grid does not have."""
@@ -142,6 +157,7 @@ def new_environment(
         observer=observer,
         replayed=clock,
         handouts=work_queues,
+        launch_control=prepared.launch_control(),
     )
 
 

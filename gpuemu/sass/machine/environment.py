@@ -16,6 +16,7 @@ from gpuemu.trace.model import Instruction, Launch
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.sass.machine.clock import ReplayedClock
+    from gpuemu.sass.machine.launch_control import LaunchControl
     from gpuemu.sass.machine.memory import Memory
     from gpuemu.sass.machine.observer import Observer
 
@@ -143,6 +144,8 @@ class Environment:
     """The observer of the execution."""
     handouts: WorkQueues | None = None
     """Words that distribute work among all CTAs; None if every CTA executes."""
+    launch_control: LaunchControl | None = None
+    """The clusters that CTAs can take over; None if the code takes none."""
     barrier_results: tuple[NDArray[np.uint32], NDArray[np.bool_]] = field(init=False)
     """The result of each lane's last BAR.RED: the number of true votes, and their AND or OR."""
     return_address: NDArray[np.uint32] = field(init=False)

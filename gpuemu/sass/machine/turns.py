@@ -77,8 +77,12 @@ class Turns:
         `others`, except those in `done`, begin only if one of these CTAs waits for them. Raises ExecutionError.
         """
         wanted: Collection[int] = numbers if isinstance(numbers, range) else frozenset(numbers)
-        to_begin, spare = Line(numbers), Line(others, {*numbers, *done} if others else ())
-        ended, spent = set[int](), 0
+        control = self._executor.environment.launch_control
+        taken: Collection[int] = () if control is None else control.taken
+        to_begin, spare = Line(numbers, taken), Line(others, {*numbers, *done, *taken} if others else ())
+        if control is not None:
+            control.watch(to_begin, spare)
+        ended, spent = {number for number in taken if number in wanted}, 0
         while len(ended) < len(wanted):
             mate = next((cta for cta in self._waiting if cta.may_go_on), None)
             if mate is not None:
@@ -131,6 +135,8 @@ class Turns:
                 self._call_mates(cta, to_begin, spare)
                 if self._observer is not None:
                     self._observer.waits()
+            if control is not None:
+                ended.update(number for number in control.just_taken() if number in wanted)
 
         self._waiting = deque(cta for cta in self._waiting if cta.cluster is None)
 

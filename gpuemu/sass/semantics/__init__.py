@@ -52,6 +52,7 @@ _FAMILIES = (
     "warpgroup",
     "bulk",
     "bulk_tiles",
+    "launch_control",
     "tensor_memory",
     "async_products",
     "tensor_copies",

@@ -12,7 +12,7 @@ from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.happens_before import HappensBefore
-from gpuemu.studies.check.racecheck.tensor_products import PRODUCTS, TensorProducts
+from gpuemu.studies.check.racecheck.tensor_products import ASKS, PRODUCTS, TensorProducts
 
 _BLOCK = 16
 
@@ -57,6 +57,8 @@ class BulkCopies:
                 "bulk",
                 self._order.bulk_copy(int(strands[lane]), np.arange(len(strands)) == lane),
             )
+            if site.mnemonic == ASKS:
+                self._products.answers(site, lane, int(self.per_cta.beside[0]), ranks)
         else:
             kind = "warpgroup" if site.instruction.parsed.row.operation == "warpgroup" else "bulk"
             if site.mnemonic in PRODUCTS:

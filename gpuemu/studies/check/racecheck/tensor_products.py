@@ -2,14 +2,15 @@
 
 The tensor core executes the products of a CTA, or of a pair of CTAs, in the order of their issue. So each is a strand
 that follows the one before. A tcgen05.commit reports all of them so far to an mbarrier. A CTA must not exit before the
-products that use its memory are done: nobody may wait for them, or only another CTA of the pair.
+products that use its memory are done: nobody may wait for them, or only another CTA of the pair. The same holds for
+the answers to requests for other work (clusterlaunchcontrol.try_cancel), which are written to shared memory.
 
 A tcgen05.st goes on until the warp's tcgen05.wait::st. The log has units of 16 lanes of a column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ from gpuemu.trace.model import Instruction
 Bools = NDArray[np.bool_]
 PRODUCTS = ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCCP")
 """The instructions that the tensor core executes in order."""
+ASKS = "UGETNEXTWORKID"
+"""The instruction that asks for the work of a cluster that has not begun."""
 _BYTES = 4
 _DOES = {"load": Does.READ, "store": Does.WRITE, "free": Does.WRITE}
 
@@ -40,7 +43,7 @@ def tensor_place(at: int, in_cluster: bool) -> str:
 
 @dataclass
 class _Product:
-    """A product in flight, and the ranks of the CTAs whose memory it uses and that may exit before its end."""
+    """A product or an answer in flight, and the ranks of the CTAs whose memory it uses and that may exit before."""
 
     instruction: Instruction
     lane: int
@@ -69,6 +72,10 @@ class TensorProducts:
         product = self.per_cluster.setdefault(strand, _Product(site.instruction, lane, self.cta))
         product.ranks.add(rank)
         return strand
+
+    def answers(self, site: Any, lane: int, strand: int, ranks: Sequence[int]) -> None:
+        """A lane has asked for other work. This strand writes the answer to CTAs of these ranks."""
+        self.per_cluster[strand] = _Product(site.instruction, lane, self.cta, set(ranks))
 
     def _chain(self, site: Any) -> int:
         """The number of the tensor core that executes an instruction: that of the first CTA of a pair, or the own."""
@@ -123,13 +130,15 @@ class TensorProducts:
             product.ranks.discard(rank)
             own = product.cta == self.cta
             whose = "the CTA" if own else f"CTA {rank} of the cluster"
-            right = "the CTA waits for the commit (.multicast::cluster) or at the cluster's barrier before it exits"
-            if own:
-                right = "a thread of the CTA waits at the mbarrier of a tcgen05.commit before it exits"
-            self._findings.add(
-                Finding(
-                    "racecheck", Severity.ERROR, "Potential hazard in tensor memory: exit before a product's end",
-                    f"a product may still use shared and tensor memory of {whose} when {whose} has exited",
-                    (self._point(product.instruction, product.lane, product.cta, "product"),), "", 1, right,
-                )
-            )  # fmt: skip
+            if product.instruction.mnemonic == ASKS:
+                title, what = "Potential hazard in __shared__ memory: exit before an answer", "request"
+                found = f"the answer to a request for other work may come to {whose} when {whose} has exited"
+                right = "a thread of the CTA waits at the mbarrier of the request before the CTA exits"
+            else:
+                title, what = "Potential hazard in tensor memory: exit before a product's end", "product"
+                found = f"a product may still use shared and tensor memory of {whose} when {whose} has exited"
+                right = "the CTA waits for the commit (.multicast::cluster) or at the cluster's barrier before it exits"
+                if own:
+                    right = "a thread of the CTA waits at the mbarrier of a tcgen05.commit before it exits"
+            point = self._point(product.instruction, product.lane, product.cta, what)
+            self._findings.add(Finding("racecheck", Severity.ERROR, title, found, (point,), "", 1, right))
