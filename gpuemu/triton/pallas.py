@@ -7,6 +7,7 @@ chosen chip. On the CPU, `pallas_call` becomes a call of the host, which launche
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _MODULE = "jax._src.pallas.pallas_call"
 _TARGET = "__gpu$xla.gpu.triton"
 _WARP = 32
+_PLACE = re.compile(r'loc\("([^"]*)":\d+[^)]*\)')
+_FUNCTION = re.compile(r".* at (.+):(\d+)$")
 
 
 @contextmanager
@@ -101,7 +104,7 @@ def _compiled(device: Device, primitive: Any, operands: Any, words: dict[str, An
         raise GpuemuError.one("pallas_call", None, name, "a kernel that is not for the Triton back end", right)
     module = called.trace(*shapes).lower(lowering_platforms=("cuda",)).compiler_ir("stablehlo")
     found = next(filter(None, map(_call, _operations(module.operation))))
-    text = _text(found["ir"])
+    text = with_file(_text(found["ir"]), words["jaxpr"].debug_info.func_src_info)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.ttir"
         file.write_text(text, encoding="utf-8")
@@ -137,3 +140,17 @@ def _text(code: bytes) -> str:
     with mlir.make_ir_context() as context:
         dialect.register_dialect(context)
         return str(ir.Module.parse(code).operation.get_asm(enable_debug_info=True))
+
+
+def with_file(text: str, function: str) -> str:
+    """The representation with the kernel's own place for what has no place, or one in another file.
+
+    JAX writes no place for the kernel, from which the compiler takes the file of all lines. `function` is JAX's
+    description of the Python function: its name, file and line.
+    """
+    found = _FUNCTION.match(function)
+    if found is None:
+        return text
+    own = f'loc("{found[1]}":{found[2]}:0)'
+    text = _PLACE.sub(lambda place: place[0] if place[1] == found[1] else own, text)
+    return text.replace("loc(unknown)", own)

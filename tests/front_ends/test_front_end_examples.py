@@ -145,6 +145,52 @@ def test_instructions_have_lines_of_the_python_file(front_end: str, tmp_path: Pa
     assert max(lines) < kernel
 
 
+OUTSIDE = {
+    "triton": """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i) + 1)  # the mistake
+
+
+x = torch.rand(1000, device="cuda")
+add[(4,)](x, torch.empty(1024, device="cuda"), BLOCK=256)
+""",
+    "pallas": """
+import jax
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plgpu
+
+
+def gather(x, at, out):
+    out[...] = plgpu.load(x.at[at[...]]) + 1  # the mistake
+
+
+shape = jax.ShapeDtypeStruct((1024,), np.float32)
+call = pl.pallas_call(gather, out_shape=shape, compiler_params=plgpu.CompilerParams())
+print(call(np.ones(1024, np.float32), np.arange(1024, dtype=np.int32) + 500))
+""",
+}
+
+
+@pytest.mark.parametrize("front_end", OUTSIDE)
+def test_an_invalid_access_has_the_line_of_its_load(front_end: str, tmp_path: Path) -> None:
+    check_packages(front_end)
+    text = OUTSIDE[front_end]
+    (tmp_path / "app.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "gpuemu", "triton", "--check", "app.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    line = text[: text.index("  # the mistake")].count("\n") + 1
+    assert f"app.py:{line}: " in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.with_suffix("").as_posix())
 def test_a_program_has_numpys_values(program: Path, tmp_path: Path) -> None:
     front_end, kind = program.parts[0], program.stem

@@ -25,6 +25,7 @@ from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.elf import MOST_BYTES, ElfFile, Relocation, read_elf
 from gpuemu.sass.image.host_code import SECTION as HOST_SECTION
 from gpuemu.sass.image.host_code import host_functions
+from gpuemu.sass.image.inline_assembly import PTX_SECTION, source_lines
 from gpuemu.sass.image.line_table import LineTable, SourceLine, read_line_table
 from gpuemu.sass.image.nv_info import (
     Attribute,
@@ -44,7 +45,6 @@ _CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\..+")
 _GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 _PARAMETER_BASE_FROM = ((100, 0x380), (90, 0x210), (70, 0x160))  # if the attribute is missing: minimum SM number, base
 _ADDRESS_BYTES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64
-PTX_SECTION = ".nv_debug_ptx_txt"
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # values of a tensor map
 _RESERVED_SHARED_BYTES = 1024
 _RESERVING_SM = 90
@@ -316,7 +316,7 @@ def _functions(elf: ElfFile, sizes: Mapping[int, Mapping[int, int]], lines: Line
             functions={s.name: s.value for s in elf.symbols_of[symbol.section] if s.is_function},
             code_relocations=elf.relocations.get(symbol.section, ()),
             constant_banks=tuple(s for s in elf.sections if _CONSTANT_SECTION.fullmatch(s) and s.endswith(f".{name}")),
-            source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
+            source_lines=source_lines(elf, lines, name, len(code)),
         )
     return found
 
@@ -373,7 +373,7 @@ def _kernel(
         branch_targets=info.branch_targets,
         device_functions=functions,
         code_relocations=elf.relocations.get(symbol.section, ()),
-        source_lines=lines.lines(name, range(0, len(code), INSTRUCTION_BYTES)),
+        source_lines=source_lines(elf, lines, name, len(code)),
     )
 
 

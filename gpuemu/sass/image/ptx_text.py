@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
-from gpuemu.sass.image.cubin import PTX_SECTION
 from gpuemu.sass.image.elf import ElfFile, read_elf
-from gpuemu.sass.image.line_table import read_line_table
+from gpuemu.sass.image.inline_assembly import PTX_LINES_SECTION, PTX_SECTION, ptx_lines
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction
 
-_LINES_SECTION = ".nv_debug_line_sass"
 _ENTRY = re.compile(r"[ \t]*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)")
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _DEFINED = re.compile(r"[{\s]*(?:@!?%\w+\s+)?[a-z][\w.]*\s+(\{[^}]*\}|%\w+(?:\s*\|\s*%\w+)?)")
@@ -42,7 +40,7 @@ class Ptx:
     @cached_property
     def text(self) -> list[str]:
         """The lines of its module. Lines of other kernels and of debug sections are empty."""
-        if PTX_SECTION not in self._elf.sections or _LINES_SECTION not in self._elf.sections:
+        if PTX_SECTION not in self._elf.sections or PTX_LINES_SECTION not in self._elf.sections:
             return []
         kept, other, depth = [], False, 0
         for piece in self._elf.sections[PTX_SECTION].data.split(b"\0"):
@@ -62,13 +60,7 @@ class Ptx:
     @cached_property
     def _lines(self) -> tuple[int, ...]:
         """The line of each instruction, counted from 1, or 0 if unknown."""
-        if _LINES_SECTION not in self._elf.sections:
-            return ()
-        starts = {r.offset: r.symbol for r in self._elf.relocations.get(_LINES_SECTION, ())}
-        table = read_line_table(self._elf.sections[_LINES_SECTION].data, starts)
-        code = self._elf.sections[f".text.{self._kernel}"].data
-        found = table.lines(self._kernel, range(0, len(code), INSTRUCTION_BYTES))
-        return tuple(0 if place is None else place.line for place in found)
+        return ptx_lines(self._elf, self._kernel, len(self._elf.sections[f".text.{self._kernel}"].data))
 
     def line(self, instruction: Instruction) -> int:
         """Return the line of an instruction, or 0 if unknown."""
