@@ -74,7 +74,7 @@ _OF_SHARED_MEMORY = (
 )  # fmt: skip
 _BEYOND_THE_SM = ("GPU", "SYS", "MMIO", "CLUSTER")
 """Modifiers of loads that must see data of other SMs (ld.global.cg, ld.volatile), so that L1 cannot answer them."""
-_BITS = {"128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
+_BITS = {"256": 256, "128": 128, "64": 64, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 
 
 @lru_cache(maxsize=4096)

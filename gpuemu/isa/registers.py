@@ -63,7 +63,7 @@ def _words(code: str, opcode: Opcode) -> int:
         return int(code)
     match code:
         case "n":
-            return 4 if opcode.has("128") else 2 if opcode.has("64") else 1
+            return 4 if opcode.has("128", "256") else 2 if opcode.has("64") else 1
         case "m":
             return opcode.matrices
         case "x":

@@ -146,7 +146,7 @@ STS                                    | shared shared  | <- n    | - | store
 LDSM                                   | shared shared  | p rm    | - | load matrix
 STSM                                   | shared shared  | <- m    | - | store matrix
 ATOMS                                  | shared shared  | p rn <- n | typed | atomic
-LDG                                    | global load    | p rn    | - | load
+LDG                                    | global load    | p rn rn | - | load
 LD                                     | global load    | p rn    | - | load generic=LDS
 LDL                                    | global load    | p rn    | - | load local
 STG                                    | global store   | <- n    | - | store

@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.machine.arguments import Pointer
-from gpuemu.sass.machine.tensor_map import TensorMap
+from gpuemu.sass.machine.tensor_map import PACKED, TYPES, TensorMap
 
 _NUMBERS: dict[str, Any] = {
     "i1": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u1": np.uint8, "u8": np.uint8,
     "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "fp16": np.float16, "fp32": np.float32, "f32": np.float32,
     "fp64": np.float64,
 }  # fmt: skip
-_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "bf16", "f64")
-"""The element types behind the compiler's numbers."""
+_MAP_TYPES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz", "b4x16",
+    "b4x16_p64",
+)  # fmt: skip
+"""The element types behind the compiler's numbers, which are PTX's."""
 _SWIZZLES = (0, 32, 64, 128)
 _TF32 = "tf32"
 
@@ -106,11 +109,13 @@ class Arguments:
         size = int(told["elem_size"])
         pointer = self.pointer(value.base)
         assert isinstance(pointer, Pointer)
-        wide = [*shape[:-1], shape[-1] * 2] if told.get("fp4_padded") else shape
-        steps = [n * size for n in strides]
-        view: NDArray[Any] = np.ndarray(wide, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps)
         kind = _TF32 if tf32 else _MAP_TYPES[int(told["elem_type"])]
-        box = [int(n) for n in told["block_size"]]
+        steps, box = [n * size for n in strides], [int(n) for n in told["block_size"]]
+        if kind in PACKED:  # 16 elements of 4 bits at once
+            size = TYPES[kind]
+            shape, steps[-1] = [*shape[:-1], shape[-1] // size], size
+            box[-1] //= 2 * size
+        view: NDArray[Any] = np.ndarray(shape, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps)
         return TensorMap(view, box, swizzle=_SWIZZLES[int(told["swizzle"])], type=kind, fill="nan" if nan else 0)
 
 

@@ -146,9 +146,8 @@ class Launcher:
         if x * y * z <= 0:
             return
         metadata = self._metadata
-        if getattr(metadata, "num_ctas", 1) > 1:
-            found = f"num_ctas={metadata.num_ctas}"
-            raise GpuemuError.one("triton", None, function.name, found, "expected 1, because clusters are not executed")
+        ctas = getattr(metadata, "num_ctas", 1)
+        x *= ctas
         if enter is not None:
             enter(told)
         arguments = Arguments(function.name, getattr(metadata, "tensordesc_meta", None), self._device.keeps_buffers)
@@ -161,8 +160,8 @@ class Launcher:
         ]  # fmt: skip
         found_args += [arguments.pointer(one) for one in scratch[: max(0, extra)]]
         config = LaunchConfig(
-            function.cubin, function.name, (x, y, z), (_WARP * metadata.num_warps, 1, 1), None, metadata.shared,
-            found_args,
+            function.cubin, function.name, (x, y, z), (_WARP * metadata.num_warps, 1, 1),
+            (ctas, 1, 1) if ctas > 1 else None, metadata.shared, found_args,
         )  # fmt: skip
         self._device.launch(config, function.registers)
         if leave is not None:

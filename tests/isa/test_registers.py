@@ -29,6 +29,8 @@ def read_and_write(sass: str) -> tuple[str, str]:
         ("LDS R4, [R2]", "R4", "R2"),
         ("LDS.U8 R4, [R2]", "R4", "R2"),
         ("LDS.64 R4, [R2+0x10]", "R4 R5", "R2"),
+        ("LDG.E.ENL2.256 R8, R4, desc[UR4][R2.64]", "R8 R9 R10 R11 R4 R5 R6 R7", "UR4 UR5 R2 R3"),
+        ("STG.E.ENL2.256 desc[UR4][R2.64], R8, R4", "", "UR4 UR5 R2 R3 R8 R9 R10 R11 R4 R5 R6 R7"),
         ("LDS.128 R4, [R2+UR5+0x1000]", "R4 R5 R6 R7", "R2 UR5"),
         ("LDS R8, [R2.X4+0x600]", "R8", "R2"),
         ("LDSM.16.M88 R39, [R8]", "R39", "R8"),

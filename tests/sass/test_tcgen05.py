@@ -190,6 +190,25 @@ def test_a_warp_has_its_own_lanes_only(lane: int, told: str) -> None:
         run(environment, "LDTM R8, tmem[UR4]", {4: lane << 16}, mask=np.arange(128) < 32)
 
 
+def test_lanes_count_modulo_128() -> None:
+    environment = cta()
+    memory = cells(environment)
+    memory[:, 3] = np.arange(128)
+    mask = np.arange(128) // 32 == 1
+    files = run(environment, "LDTM R8, tmem[UR4]", {4: (128 + 32) << 16 | 3}, mask=mask)
+    assert files.registers[8, 32:64].tolist() == list(range(32, 64))
+
+
+def test_a_base_offset_means_nothing_without_a_swizzle() -> None:
+    environment = cta()
+    memory = cells(environment)
+    lines = RNG.integers(0, 256, (32, 16), dtype=np.uint8)
+    descriptor = place(environment.memory.shared[1], A_AT, lines) | 4 << 49
+    written(environment)
+    run(environment, "UTCCP.T.S.4x32dp128bit tmem[UR4], gdesc[UR6]", {4: 0, 6: descriptor}, mask=np.arange(128) == 0)
+    assert memory[:32, :4].tolist() == lines.view(np.uint32).tolist()
+
+
 def test_registers_of_a_load_and_a_store_are_known() -> None:
     assert written_and_read("LDTM.16dp256bit.x2", ("R8", "tmem[UR4+0x8]"), "") == (tuple(range(8, 16)), (404,))
     assert written_and_read("STTM.x4", ("tmem[UR4]", "R8"), "") == ((), (404, 8, 9, 10, 11))

@@ -88,6 +88,29 @@ def test_arrays_are_changed_as_a_gpu_would_and_the_launch_is_timed(arch: str, ch
     assert launch.nanoseconds == gpu.nanoseconds == launch.result.grid.nanoseconds
 
 
+@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
+def test_a_program_of_two_ctas_is_a_cluster(arch: str) -> None:
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    out = np.zeros(1000, np.float32)
+    with gpuemu.triton.device(arch) as gpu:
+        add[grid_of(1000)](x, y, out, 1000, BLOCK=256, num_ctas=2)
+    assert np.array_equal(out, x + y)
+    assert gpu.launches[0].grid == (8, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_a_descriptor_has_the_type_of_its_elements(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    source = torch.arange(64 * 64, dtype=getattr(torch, dtype)).reshape(64, 64)
+    target = torch.zeros_like(source)
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    with gpuemu.triton.device("sm_90"):
+        maps = [TensorDescriptor.from_tensor(one, [32, 64]) for one in (source, target)]
+        copy[(2,)](*maps, BM=32, BN=64)
+    assert torch.equal(source, target)
+
+
 def test_a_kernel_that_reads_the_timer_saves_emulated_nanoseconds() -> None:
     x, out = np.zeros(256, np.int32), np.zeros(1, np.int64)
     with gpuemu.triton.device("sm_90", chip="H100") as gpu:

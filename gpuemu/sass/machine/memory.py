@@ -48,13 +48,14 @@ WRITTEN = 0xFF
 """Shadow value of a byte of shared memory that has been written."""
 
 Views = dict[int, NDArray[Any]]
-"""One piece of memory as arrays of its units of 1, 2, 4, 8 and 16 bytes; a partial last unit is omitted."""
+"""One piece of memory as arrays of its units of 1, 2, 4, 8, 16 and 32 bytes; a partial last unit is omitted."""
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype(np.uint16),
     4: np.dtype(np.uint32),
     8: np.dtype(np.uint64),
     16: np.dtype("V16"),
+    32: np.dtype("V32"),
 }
 
 

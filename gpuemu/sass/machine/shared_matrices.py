@@ -27,8 +27,8 @@ def shared_matrix(
     """
     memory = site.environment.memory
     said = decode_tcgen05(descriptor)
-    if said is None or said.base_offset:
-        raise site.unsupported("a matrix descriptor with a base offset, or a swizzle of chunks of 32 bytes")
+    if said is None or (said.base_offset and said.swizzle):
+        raise site.unsupported("a swizzled matrix with a base offset, or a swizzle of chunks of 32 bytes")
     lines, k = shape
     form = said.leading, said.stride, said.swizzle, lines, k, size, across
     at = swizzled(said.address + places(*form), said.swizzle) - memory.shared_base

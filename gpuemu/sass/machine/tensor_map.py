@@ -33,14 +33,19 @@ ALIGNMENTS = (128, 64)
 """Alignments of CUtensorMap in a structure: in CUDA 13's header, and in earlier ones."""
 _MOST_DIMENSIONS = 5
 _UNIT = 16
-_NUMBERED = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16")
+_NUMBERED = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "b4x16", "b4x16_p64",
+)  # fmt: skip
+PACKED = {"b4x16": 8, "b4x16_p64": 16}
+"""Types of sm_100 with 16 elements of 4 bits in 8 bytes, and the bytes of these in shared memory, with padding."""
+_AT_ONCE = 16
 _AS_TF32 = 1 << 16
 _WITH_TF32 = {"f32": "tf32", "f32.ftz": "tf32.ftz"}
 TYPES = {
     "u8": 1, "u16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, "f16": 2, "f32": 4, "f64": 8, "bf16": 2, "f32.ftz": 4,
-    "tf32": 4, "tf32.ftz": 4,
+    "tf32": 4, "tf32.ftz": 4, "b4x16": 8, "b4x16_p64": 8,
 }  # fmt: skip
-"""Element types of cuTensorMapEncodeTiled, and their bytes."""
+"""Element types of cuTensorMapEncodeTiled, and their bytes; 16 elements of 4 bits count as one."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line within which 16-byte chunks are permuted, by the number of the swizzle."""
 
@@ -50,7 +55,9 @@ class Layout:
     """The contents of a tensor map: tuples have an entry for each dimension, dimension 0 first.
 
     `strides` are in bytes; that of dimension 0 is the element's size. `box` counts elements of the array, of which a
-    copy takes every `steps`-th. `nan_fill`: elements outside the array are NaN instead of zero.
+    copy takes every `steps`-th. `nan_fill`: elements outside the array are NaN instead of zero. 16
+    elements of 4 bits count as one element of 8 bytes, which takes `shared_bytes` of shared memory. A coordinate counts
+    `at_once` of them.
     """
 
     address: int
@@ -63,6 +70,16 @@ class Layout:
     interleaved: bool
     swizzle_bytes: int
     nan_fill: bool
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of an element in shared memory."""
+        return PACKED.get(self.type, self.element_bytes)
+
+    @property
+    def at_once(self) -> int:
+        """How many elements the map counts as one in dimension 0."""
+        return _AT_ONCE if self.type in PACKED else 1
 
     @property
     def copied(self) -> tuple[int, ...]:
@@ -84,12 +101,13 @@ def decode(data: bytes) -> Layout | None:
     strides = [size]
     for k in range(rank - 1):
         strides.append((int(words[3 + k]) | (int(words[7]) >> 4 * k & 15) << 32) * _UNIT)
-    boxes = [int(words[13]) >> 24, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
+    together = _AT_ONCE if element in PACKED else 1
+    boxes = [(int(words[13]) >> 24) // together, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
     return Layout(
         address=int(words[0]) | int(words[1]) << 32,
         type=element,
         element_bytes=size,
-        shape=tuple(int(words[8 + k]) + 1 for k in range(rank)),
+        shape=tuple((int(words[8 + k]) + 1) // (1 if k else together) for k in range(rank)),
         strides=tuple(strides),
         box=tuple(box + 1 for box in boxes[:rank]),
         steps=tuple((int(words[13]) >> 3 * k & 7) + 1 for k in range(rank)),
@@ -113,7 +131,7 @@ class TensorMap:
     array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type by its name in
     cuTensorMapEncodeTiled, see TYPES. The default is the array's own (bf16 is stored in uint16). `fill`: 0 or "nan",
     the value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. Raises GpuemuError
-    for an array that no tensor map can describe.
+    for an array that no tensor map can describe. With the types of PACKED, an element of the array has 16 of the map.
     """
 
     def __init__(
@@ -144,7 +162,7 @@ class TensorMap:
             raise _refused("swizzle", f"{swizzle}", "0, 32, 64 or 128 bytes")
         if fill not in (0, "nan"):
             raise _refused("fill", f"{fill}", "0 or 'nan'")
-        line = box[-1] * array.itemsize
+        line = box[-1] * PACKED.get(kind, array.itemsize)
         if line % _UNIT or (swizzle and line > swizzle):
             raise _refused("box", f"{line} bytes along the last axis", f"a multiple of 16, up to {swizzle or 4096}")
         if array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
@@ -154,6 +172,7 @@ class TensorMap:
             right = "multiples of 16 above 0 for all but the last axis"
             raise _refused("array", f"strides of {array.strides} bytes", right)
         self._box, self._steps = tuple(box)[::-1], tuple(taken)[::-1]
+        self._at_once = _AT_ONCE if kind in PACKED else 1
         plain = next((name for name, tf32 in _WITH_TF32.items() if tf32 == kind), kind)
         self._flags = (
             (array.ndim - 1) << 4 | _NUMBERED.index(plain) << 7 | SWIZZLES.index(swizzle) << 13
@@ -181,6 +200,8 @@ class TensorMap:
             words[3 + k] = stride // _UNIT & 0xFFFFFFFF
             words[7] |= np.uint64((stride // _UNIT >> 32) << 4 * k)
         for k, (extent, box, step) in enumerate(zip(self.array.shape[::-1], self._box, self._steps, strict=True)):
+            together = 1 if k else self._at_once
+            extent, box = extent * together, box * together
             words[8 + k] = extent - 1
             words[13] |= np.uint64(step - 1 << 3 * k)
             if k:

@@ -1,7 +1,8 @@
 """Tensor memory of sm_100: 128 lanes of 512 columns of 32 bits for each CTA, which code allocates by columns.
 
-An address has the lane in its upper 16 bits and the column in its lower 16. The allocator is a word with a bit for each
-32 columns. `tcgen05.alloc` finds free bits in a row and sets them; `tcgen05.dealloc` clears them.
+An address has the lane in its upper 16 bits and the column in its lower 16. The lane counts modulo 128: public products
+of pairs that have right values on a B200 name lanes 128 to 255 in the second CTA. The allocator is a word with a bit
+for each 32 columns. `tcgen05.alloc` finds free bits in a row and sets them; `tcgen05.dealloc` clears them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class TensorMemory:
             )  # fmt: skip
             error.title = "Invalid tensor memory access"
             raise error
-        return address >> _COLUMN_BITS, found
+        return (address >> _COLUMN_BITS) % LANES, found
 
 
 def find_and_set(memories: Sequence[TensorMemory], units: int, aligned: bool) -> int | None:

@@ -23,9 +23,12 @@ from gpuemu.trace.model import GLOBAL, ZEROS
 
 ORDER = ("STRONG", "WEAK", "CONSTANT", "CTA", "SM", "GPU", "SYS", "VC", "MMIO", "PRIVATE")
 """Modifiers of memory ordering, which have no effect here, because every access is visible at once."""
-CACHING = ("EF", "EL", "EU", "EN", "LU", "NA", "LTC64B", "LTC128B", "LTC256B")
+CACHING = ("EF", "EL", "EU", "EN", "LU", "NA", "ENL2", "LTC64B", "LTC128B", "LTC256B")
 """Modifiers of how long caches keep the line."""
 WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+TWICE = "256"
+"""The width of sm_100 that moves two times four registers, which two operands name."""
+_TWICE_BYTES = 32
 _SPACES: dict[str, type[Space]] = {
     "LDG": GlobalSpace, "STG": GlobalSpace, "LD": GenericSpace, "ST": GenericSpace,
     "LDS": SharedSpace, "STS": SharedSpace, "LDL": LocalSpace, "STL": LocalSpace,
@@ -139,6 +142,8 @@ def extended(site: Site, size: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
 @semantics("LDG", "LD", "LDS", "LDL")
 def load(site: Site) -> Step:
     """Rd = memory at the address of operand 2; .64 and .128 fill two and four registers."""
+    if site.mnemonic == "LDG" and site.has(TWICE):
+        return _load_twice(site)
     expect_operands(site, 2)
     size = size_of(site, *_MODIFIERS[site.mnemonic])
     space = _SPACES[site.mnemonic](site, size, Purpose.LOAD)
@@ -158,6 +163,8 @@ def load(site: Site) -> Step:
 @semantics("STG", "ST", "STS", "STL")
 def store(site: Site) -> Step:
     """Memory at the address of operand 1 = Rs; .U8 and .U16 store its low bits."""
+    if site.mnemonic == "STG" and site.has(TWICE):
+        return _store_twice(site)
     expect_operands(site, 2)
     size = size_of(site, *_MODIFIERS[site.mnemonic])
     space = _SPACES[site.mnemonic](site, size, Purpose.STORE)
@@ -171,6 +178,42 @@ def store(site: Site) -> Step:
         space.record(place, mask)
 
     return EncodedStep(step, encoded_access(site, STORE, 0, 1, space))
+
+
+def _load_twice(site: Site) -> Step:
+    """LDG.E.ENL2.256 Rd, Re, [address]: the upper half to the registers from Rd on, the lower half to those from Re."""
+    expect_operands(site, 3)
+    site.only(TWICE, *_MODIFIERS["LDG"])
+    space = GlobalSpace(site, _TWICE_BYTES, Purpose.LOAD)
+    addresses, half = address64(site, 2), _TWICE_BYTES // 2
+    puts = [put_units(site, k, half) for k in (1, 0)]
+
+    def step(mask: Mask) -> None:
+        place = addresses.of(mask)
+        values = np.ascontiguousarray(space.load(place)).view(UNITS[half]).reshape(-1, len(puts))
+        space.record(place, mask)
+        for k, put in enumerate(puts):
+            put(values[:, k], place.pattern.lanes)
+
+    return step
+
+
+def _store_twice(site: Site) -> Step:
+    """STG.E.ENL2.256 [address], Rs, Rt: the lower half from Rs on, the upper half from Rt on."""
+    expect_operands(site, 3)
+    site.only(TWICE, *_MODIFIERS["STG"])
+    space = GlobalSpace(site, _TWICE_BYTES, Purpose.STORE)
+    addresses, half = address64(site, 0), _TWICE_BYTES // 2
+    gets = [get_units(site, k, half) for k in (1, 2)]
+
+    def step(mask: Mask) -> None:
+        place = addresses.of(mask)
+        lanes = place.pattern.lanes
+        values = np.stack([get(lanes) for get in gets], axis=1).reshape(-1).view(UNITS[_TWICE_BYTES])
+        space.store(place, values)
+        space.record(place, mask)
+
+    return step
 
 
 @semantics("LDGSTS")

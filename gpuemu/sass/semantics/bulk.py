@@ -154,17 +154,46 @@ class Copier:
         if self.memory.cluster is None and ranks & ~1:
             raise clusters.refusal(self.site, (ranks & ~1).bit_length() - 1)
 
-    def to_others(self, ranks: int, chosen: Any, data: NDArray[np.uint8], barrier: int, lane: int) -> None:
-        """Write the same data at the same address of other CTAs, and signal their mbarriers at the same address."""
-        memory = self.memory
+    def to_others(
+        self, ranks: int, chosen: Any, data: NDArray[np.uint8], barrier: int, lane: int, count: int | None = None,
+        pairs: bool = False,
+    ) -> None:  # fmt: skip
+        """Write the same data at the same address of other CTAs, and signal their mbarriers at the same address.
+
+        `count`: the bytes that an mbarrier counts, if not all. `pairs`: see `barrier_rank`.
+        """
+        memory, count = self.memory, len(data) if count is None else count
         for rank in clusters.ranks_of(ranks):
             if memory.cluster is None or rank == memory.rank:
                 continue
             shared, written = clusters.part_of(memory.cluster.shared, rank, self.site)
             shared[1][chosen], written[1][chosen] = data, WRITTEN
-            place = self._complete(shared, barrier, len(data), lane, rank)
-            self.site.environment.told(lane // WARP, rank, place, 0, len(data))
             memory.cluster.changes += 1
+            if pairs:
+                self.signal(barrier, count, lane, rank)
+                continue
+            place = self._complete(shared, barrier, count, lane, rank)
+            self.site.environment.told(lane // WARP, rank, place, 0, count)
+
+    @staticmethod
+    def barrier_rank(rank: int, barrier: int) -> int:
+        """Return whose mbarrier learns of data for a CTA: that of its pair which is first or second as the named one.
+
+        This holds for copies of a pair (.2CTA). `barrier`: the shared address of the mbarrier.
+        """
+        return rank & ~1 | int(clusters.whose(barrier)) & 1
+
+    def signal(self, barrier: int, count: int, lane: int, to: int) -> None:
+        """Deliver bytes that came to a CTA to the mbarrier that its pair uses (.2CTA)."""
+        memory, rank = self.memory, self.barrier_rank(to, barrier)
+        if rank == memory.rank:
+            self._complete(memory.shared, barrier, count, lane, rank)
+            return
+        if memory.cluster is None:
+            raise clusters.refusal(self.site, rank)
+        place = self._complete(clusters.part_of(memory.cluster.shared, rank, self.site)[0], barrier, count, lane, rank)
+        self.site.environment.told(lane // WARP, rank, place, 0, count)
+        memory.cluster.changes += 1
 
     def buffer(self, address: int, count: int, lane: int) -> tuple[Buffer, int]:
         """Return the buffer with these bytes of global memory, and their offset in it."""

@@ -4,6 +4,13 @@
     UTMASTG.2D [UR8], [UR6]                from shared [UR8] to UR9, UR10 on
     UTMAREDG.2D.ADD [UR8], [UR6]
 
+    UTMALDG.2D.GATHER4 [UR8], [UR6]        sm_100: four rows, from column UR10 on; UR11 to UR14 are their numbers
+    UTMASTG.2D.SCATTER4 [UR8], [UR6]       the opposite: column UR9, rows UR10 to UR13
+    UTMALDG.2D.2CTA [UR8], [UR6]           sm_100: the mbarrier may be that of the other CTA of the pair
+
+With .2CTA, a copy to several CTAs signals one mbarrier for each pair: in its first or second CTA, as the named one is.
+Elements of 4 bits can have padding in shared memory, which no mbarrier counts.
+
 Elements outside a tensor map's array are read as its fill (NaN: 0x7ff7 in each 16 bits), and are not written. Chunks of
 16 bytes are swizzled by their address in shared memory (`isa.matrix_descriptor`). All of this was observed on an H200.
 An H200 also refuses a first coordinate of dimension 0 that is not a multiple of 16 bytes.
@@ -24,6 +31,7 @@ from gpuemu.sass.machine.tensor_map import Layout
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import OPERATIONS, UNIT, Copier, Uniform, numbers, reduction
 
+_ROWS = 4
 _DIMENSIONS = ("1D", "2D", "3D", "4D", "5D")
 _NAN_BYTES = b"\xf7\x7f"
 _NAMES = {"u32": "U32", "s32": "S32", "u64": "U64", "s64": "S64", "f16": "F16", "f32": "F32", "f64": "F64"}
@@ -39,6 +47,8 @@ class _Tiles(Copier):
         if len(named) != 1:
             raise site.unsupported("a copy other than of tiles")
         self.rank = int(named[0][0])
+        self.rows = _ROWS if site.has("GATHER4", "SCATTER4") else 0
+        """The number of rows that the registers name, or 0 for a box."""
         self.first, self.map, *self.ranks = numbers(site, "[[-" if site.has("MULTICAST") else "[[")
         self.registers = Uniform(site)
 
@@ -55,25 +65,42 @@ class _Tiles(Copier):
             raise site.unsupported("an interleaved tensor map")
         return layout
 
+    def coordinates(self, layout: Layout, lane: int, first: int) -> list[int]:
+        """Return the coordinates of a box, which registers from `first` on have, in the layout's elements."""
+        found = [self.registers.word(first + k, lane) for k in range(1 + self.rows if self.rows else self.rank)]
+        found = [c - (c >> 31 << 32) for c in found]
+        if found[0] % layout.at_once:
+            told = f"the first coordinate {found[0]} of elements of 4 bits"
+            raise self.error(lane, told, f"expected a multiple of {layout.at_once}")
+        return [found[0] // layout.at_once, *found[1:]]
+
     def box(self, layout: Layout, coordinates: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return byte distances of the box's elements from the array's first, dimension 0 fastest, and their mask."""
         distances, inside = np.zeros(1, np.int64), np.ones(1, np.bool_)
-        for at, extent, stride, count, step in zip(
-            coordinates, layout.shape, layout.strides, layout.copied, layout.steps, strict=True
+        for k, (extent, stride, count, step) in enumerate(
+            zip(layout.shape, layout.strides, layout.copied, layout.steps, strict=True)
         ):
-            places = at + np.arange(count, dtype=np.int64) * step
+            places = coordinates[k] + np.arange(count, dtype=np.int64) * step
+            if self.rows and k:
+                places = np.array(coordinates[1:], np.int64)
             distances = (places[:, None] * stride + distances[None, :]).reshape(-1)
             inside = (((places >= 0) & (places < extent))[:, None] & inside[None, :]).reshape(-1)
         return distances, inside
 
     def tell(self, layout: Layout, lane: int, first: int, shared: int, count: int, barrier: int = -1) -> None:
-        """Record a box in the trace; its coordinates are in registers from `first` on."""
+        """Record a box in the trace; its coordinates are in registers from `first` on.
+
+        Rows that registers name are recorded as far apart as they are on average.
+        """
         what = {"swizzle": layout.swizzle_bytes, "map": self.registers.wide(self.map, lane), "global": layout.address}
-        for k, (extent, stride, copied, step) in enumerate(
-            zip(layout.shape, layout.strides, layout.copied, layout.steps, strict=True)
+        at_all, counts, steps = self.coordinates(layout, lane, first), list(layout.copied), list(layout.steps)
+        if self.rows:
+            rows = at_all[1:]
+            counts[1:], steps[1:] = [self.rows], [max(1, (max(rows) - min(rows)) // (self.rows - 1))]
+            at_all[1:] = [min(rows)]
+        for k, (at, extent, stride, copied, step) in enumerate(
+            zip(at_all, layout.shape, layout.strides, counts, steps, strict=True)
         ):
-            at = self.registers.word(first + k, lane)
-            at -= at >> 31 << 32
             skipped = min(copied, max(0, -(at // step)))
             inside = min(copied, max(0, -((at - extent) // step))) - skipped
             what["global"] += (at + skipped * step) * stride
@@ -90,7 +117,7 @@ class _Tiles(Copier):
         """
         if not layout.swizzle_bytes:
             return None
-        line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.element_bytes)
+        line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.shared_bytes)
         at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
         return swizzled(at, layout.swizzle_bytes) - (address & 0xFFFFFF)
 
@@ -99,7 +126,7 @@ class _Tiles(Copier):
         observer = self.site.environment.observer
         if observer is not None:
             at = (shared & 0xFFFFFF) - self.memory.shared_base + (np.arange(count) if places is None else places)
-            observer.box(self.site, lane, at, layout.copied[0] * layout.element_bytes, layout.swizzle_bytes)
+            observer.box(self.site, lane, at, layout.copied[0] * layout.shared_bytes, layout.swizzle_bytes)
 
     def elements(self, layout: Layout, lane: int, first: int) -> tuple[Any, Any, Any, NDArray[np.int64]]:
         """Return the array's units in its buffer, the indices of the box's elements in them, their mask, their bytes.
@@ -107,8 +134,7 @@ class _Tiles(Copier):
         The bytes are distances from the array's first element. `first`: the register with the coordinate of dimension
         0.
         """
-        coordinates = [self.registers.word(first + k, lane) for k in range(self.rank)]
-        coordinates = [c - (c >> 31 << 32) for c in coordinates]
+        coordinates = self.coordinates(layout, lane, first)
         if coordinates[0] * layout.element_bytes % UNIT:
             found = f"the first coordinate {coordinates[0]} of elements of {layout.element_bytes} bytes"
             raise self.error(lane, found, "expected a multiple of 16 bytes")
@@ -135,11 +161,21 @@ def _read_as(kind: str, words: NDArray[Any]) -> NDArray[Any]:
     return words
 
 
+def _spread(layout: Layout, found: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of elements in shared memory, with zeros as padding between those of 4 bits."""
+    data = found.view(np.uint8)
+    if layout.shared_bytes == layout.element_bytes:
+        return data
+    padded = np.zeros((len(found), layout.shared_bytes), np.uint8)
+    padded[:, : layout.element_bytes] = data.reshape(len(found), -1)
+    return padded.reshape(-1)
+
+
 @semantics("UTMALDG")
 def load_tile(site: Site) -> Step:
     """UTMALDG.nD[.MULTICAST]: copy a box of an array to shared memory."""
-    tiles = _Tiles(site, ("MULTICAST",))
-    registers, memory = tiles.registers, tiles.memory
+    tiles = _Tiles(site, ("MULTICAST", "GATHER4", "2CTA"))
+    registers, memory, pairs = tiles.registers, tiles.memory, site.has("2CTA")
 
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
@@ -150,7 +186,8 @@ def load_tile(site: Site) -> Step:
             found = np.full(len(inside), fill, dtype=f"u{size}")
             if len(index):
                 found[inside] = _read_as(layout.type, units[index])
-            count = len(found) * size
+            data, signaled = _spread(layout, found), len(found) * size
+            count = len(data)
             shared = registers.word(tiles.first, lane)
             ranks = registers.word(tiles.ranks[0], lane) >> 16 if tiles.ranks else 1 << memory.rank
             tiles.own(shared, ranks)
@@ -160,11 +197,15 @@ def load_tile(site: Site) -> Step:
                 tiles.boxed(layout, lane, shared, places, count)
             tiles.moves(lane, layout.address, distances, size, "load")
             barrier = registers.word(tiles.first + 1, lane)
-            tiles.tell(layout, lane, tiles.first + 2, shared, count, barrier)
-            tiles.to_others(ranks, chosen, found.view(np.uint8), barrier, lane)
+            here = not pairs or tiles.barrier_rank(memory.rank, barrier) == memory.rank
+            tiles.tell(layout, lane, tiles.first + 2, shared, signaled, barrier if here else -1)
+            tiles.to_others(ranks, chosen, data, barrier, lane, signaled, pairs)
             if ranks >> memory.rank & 1:
-                memory.shared[1][chosen] = found.view(np.uint8)
-                tiles.complete(barrier, count, lane)
+                memory.shared[1][chosen] = data
+                if pairs:
+                    tiles.signal(barrier, signaled, lane, memory.rank)
+                else:
+                    tiles.complete(barrier, signaled, lane)
 
     return step
 
@@ -172,7 +213,7 @@ def load_tile(site: Site) -> Step:
 @semantics("UTMAPF")
 def told(site: Site) -> Step:
     """UTMAPF.L2.nD [UR6], [UR4]: prefetch a box from UR6, UR7 on into L2. For UTMALDG, only record it in the trace."""
-    tiles = _Tiles(site, ("MULTICAST", "L2"))
+    tiles = _Tiles(site, ("MULTICAST", "L2", "GATHER4", "2CTA"))
     behind = 0 if site.mnemonic == "UTMAPF" else 2
 
     def step(mask: Mask) -> None:
@@ -186,20 +227,21 @@ def told(site: Site) -> Step:
 def store_tile(site: Site) -> Step:
     """UTMASTG.nD: copy a box of shared memory to an array. UTMAREDG.nD.op: combine it with the array."""
     reduces = site.mnemonic == "UTMAREDG"
-    tiles = _Tiles(site, tuple(OPERATIONS) if reduces else ())
+    tiles = _Tiles(site, tuple(OPERATIONS) if reduces else ("SCATTER4",))
     registers, memory = tiles.registers, tiles.memory
 
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
             layout = tiles.layout(lane)
             units, index, inside, places = tiles.elements(layout, lane, tiles.first + 1)
-            count, shared = len(inside) * layout.element_bytes, registers.word(tiles.first, lane)
+            count, shared = len(inside) * layout.shared_bytes, registers.word(tiles.first, lane)
             chosen = tiles.shared(shared, tiles.places(layout, shared, count), count, lane, 0)
             tiles.tell(layout, lane, tiles.first + 1, shared, count)
             if not len(index):
                 continue
             tiles.moves(lane, layout.address, places, layout.element_bytes, "atomic" if reduces else "store")
-            ours = memory.shared[1][chosen].view(f"u{layout.element_bytes}")[inside]
+            ours = memory.shared[1][chosen].reshape(len(inside), -1)[:, : layout.element_bytes]
+            ours = np.ascontiguousarray(ours).view(f"u{layout.element_bytes}")[:, 0][inside]
             if reduces:
                 operation, unit = reduction(site, _NAMES.get(layout.type, layout.type))
                 ours = operation(units[index].view(unit), ours.view(unit)).astype(unit).view(ours.dtype)

@@ -17,9 +17,10 @@ def r2ur(site: Site) -> Step:
     """R2UR [Pd,] URd, Ra: Ra of the lowest active lane of each warp. Pd is true in lanes with another Ra.
 
     Without Pd, compilers use it if Ra is the same in all active lanes; inactive lanes may hold anything. With Pd, the
-    code repeats it for the other lanes, or branches if lanes differ. .OR keeps Pd true if it was true.
+    code repeats it for the other lanes, or branches if lanes differ. .OR keeps Pd true if it was true. .BROADCAST says
+    that one lane is active, and .FILL that MOV.SPILL wrote Ra.
     """
-    site.only("OR")
+    site.only("OR", "BROADCAST", "FILL")
     first = 1 if site.is_predicate(0) else 0
     operand_count(site, first + 2)
     check(site, first + 1)
