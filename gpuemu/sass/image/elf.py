@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +25,11 @@ _EXECUTABLE = 2  # ET_EXEC
 MOST_BYTES = 1 << 28
 """Maximum bytes of all sections, including the zeros of sections without bytes in the file."""
 _RIGHT = "expected a cubin, as 'nvcc -cubin' writes one"
+_ABOUT_A_FUNCTION = ".nv."
+CODE = ".text."
+"""The names of sections with code begin with it, and continue with the name of a function."""
+REPEATED = "__repeated"
+"""Comes after the name of a function, and before a number, if the cubin has several functions of this name."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ def _read(content: bytes, file: str) -> ElfFile:
     size = sum(section["sh_size"] for section in raw)
     if size > MOST_BYTES:
         raise GpuemuError.one(file, None, "", f"sections of {size:,} bytes", f"expected at most {MOST_BYTES:,}")
-    names = [section.name for section in raw]
+    names = _unique_names([(s.name, s["sh_info"]) for s in raw])
     symbols: tuple[Symbol, ...] = ()
     for section in raw:
         if section["sh_type"] == "SHT_SYMTAB":
@@ -157,11 +162,30 @@ def _read(content: bytes, file: str) -> ElfFile:
             target = names[section["sh_info"]]
             found = tuple(_relocations(section.data(), section["sh_type"] == "SHT_RELA", symbols))
             relocations[target] = relocations.get(target, ()) + found
-    sections = {s.name: RawSection(s.name, s.data(), max(1, s["sh_addralign"])) for s in raw}
+    pairs = zip(names, raw, strict=True)
+    sections = {name: RawSection(name, s.data(), max(1, s["sh_addralign"])) for name, s in pairs}
     sm = architecture_number(content[7], flags)
     assert sm is not None
     (kind,) = struct.unpack_from("<H", content, 16)
     return ElfFile(sm, kind == _EXECUTABLE, sections, symbols, relocations)
+
+
+def _unique_names(sections: Sequence[tuple[str, int]]) -> list[str]:
+    """The names of sections, given with the field `sh_info`. Sections of code with one name get numbers.
+
+    nvlink keeps the local functions of several object files apart, such as those for divisions, but not their names.
+    A section about a function has the number of its code in `sh_info`.
+    """
+    seen: dict[str, int] = {}
+    numbers: dict[int, str] = {}
+    for index, (name, _) in enumerate(sections):
+        if name.startswith(CODE):
+            count = seen[name] = seen.get(name, -1) + 1
+            numbers[index] = f"{REPEATED}{count}" if count else ""
+    return [
+        name + numbers.get(about if name.startswith(_ABOUT_A_FUNCTION) else index, "")
+        for index, (name, about) in enumerate(sections)
+    ]
 
 
 def _symbols(data: bytes, strings: bytes, sections: list[str]) -> Iterator[Symbol]:
@@ -169,6 +193,8 @@ def _symbols(data: bytes, strings: bytes, sections: list[str]) -> Iterator[Symbo
         name = strings[name_at : strings.index(0, name_at)].decode(errors="replace")
         section = sections[index] if 0 < index < len(sections) else ""
         kind = info & 15
+        if kind == _FUNCTION and section.startswith(f"{CODE}{name}{REPEATED}"):
+            name = section.removeprefix(CODE)
         yield Symbol(
             name=section if kind == _SECTION else name,
             section=section,

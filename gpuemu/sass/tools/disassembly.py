@@ -25,6 +25,7 @@ from gpuemu.base.strict_yaml import path_text
 from gpuemu.isa import opcodes as isa
 from gpuemu.isa.table import parse_opcode
 from gpuemu.sass.image.cubin import Cubin, Kernel, read_cubin
+from gpuemu.sass.image.elf import REPEATED
 from gpuemu.sass.image.symbol_names import is_called
 from gpuemu.sass.machine.linking import Image, Piece, link
 from gpuemu.sass.tools.toolchain import (
@@ -45,6 +46,7 @@ _NO_COUNTER = 7
 
 _SECTION = re.compile(r"^\s*\.text\.([^\s:]+):$", re.MULTILINE)
 _LINE = re.compile(r"^\s*(?:(\.L_[^\s:]+):|/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;[^;\n]*)$", re.MULTILINE)
+_RENAMED = re.compile(r"^\s*\.map_symbolname\s+(\S+)\s+(\S+)\s*$", re.MULTILINE)
 _TEXT = re.compile(r"(@!?U?P[0-9T]+)?\s*([A-Za-z_][\w.]*)\s*(.*)$")
 _TARGET = re.compile(r"`\(([^()]+)\)|32@(lo|hi)\((?:([^()\s]+)|\(([^()\s]+) \+ ([^()\s]+)@srel\))\)")
 _ANNOTATION = re.compile(r"\s*\(\*.*\*\)")
@@ -223,9 +225,26 @@ def _control_word(word: int) -> ControlWord:
 def _texts(content: bytes, file: str) -> dict[str, str]:
     """Return the disassembly of each function in a cubin, as far as nvdisasm finds any."""
     text = run_nvdisasm(content, file)
+    names = _repeated_names(text)
+    if names:
+        text = re.sub(r"[\w$.]+", lambda word: names.get(word[0], word[0]), text)
     starts = list(_SECTION.finditer(text))
     ends = [*(start.start() for start in starts), len(text)][1:]
     return {start[1]: text[start.end() : end] for start, end in zip(starts, ends, strict=True)}
+
+
+def _repeated_names(text: str) -> dict[str, str]:
+    """What nvdisasm calls functions and sections whose names the cubin has more than once → their names in an ElfFile.
+
+    nvdisasm numbers these names, too, in the order of the sections, but each in a different way.
+    """
+    found: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for name, original in _RENAMED.findall(text):
+        if name not in found:
+            count = counts[original] = counts.get(original, 0) + 1
+            found[name] = f"{original}{REPEATED}{count}"
+    return found
 
 
 def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: Image, file: str, place: str) -> str:
