@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,13 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.compiled import loading, source
+from gpuemu.sass.compiled.bridge import Bridge, _rows_used
+from gpuemu.sass.compiled.columns import LOCAL_USED
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.polls import Polls
 from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.trace.model import Instruction
 from tests.sass.harness import surroundings
@@ -59,6 +65,37 @@ def test_functions_of_every_step_are_inlined() -> None:
     text = source.text()
     for name in (*source._IN_EVERY_STEP, "compute", "compute_from_0"):
         assert f", forceinline=True)\ndef {name}(" in text, name
+
+
+def test_a_new_cta_clears_no_more_registers_than_its_kernel_may_change() -> None:
+    """With many threads, clearing takes longer than a CTA that exits at once."""
+    lines = ("IMAD R3, R1, R2, R5", "LDG.E.128 R12, [R8.64]", "ULDC.64 UR6, c[0x0][0x118]", "EXIT")
+    environment = surroundings("\n".join(lines), lanes=32, arch="sm_90")
+    assert _rows_used(environment.code) == (12 + 4, 6 + 2)
+    wide = surroundings("LDTM.x64 R12, tmem[UR4]\nEXIT", lanes=32, arch="sm_100")
+    assert _rows_used(wide.code) == (12 + 64, 4 + 1)
+
+
+@pytest.mark.parametrize(("changes", "cleared"), [("CALL.REL.NOINC 0x20", False), ("STL [R1], R2", True)])
+def test_a_new_cta_clears_local_memory_only_if_its_kernel_may_change_it(changes: str, cleared: bool) -> None:
+    """Each thread of a program has a stack of 1 KiB, and many kernels call a function for rare divisions."""
+    files = Lanes(64)
+    memory = Memory(shared_bytes=0, shared_base=0, local_bytes_per_lane=1024, lanes=files)
+    environment = surroundings(f"{changes}\nEXIT\nEXIT", lanes=64, arch="sm_90", memory=memory, files=files)
+    bridge = Bridge(environment, [], Polls(environment))
+    assert (bridge._state[LOCAL_USED] >= 64 * 1024) == cleared
+
+
+def test_the_compiler_finishes_after_a_short_run_has_ended(tmp_path: Path) -> None:
+    """Otherwise a user whose programs all end sooner would never have loops."""
+    made = tmp_path / "made"
+    work = f"import pathlib, time; time.sleep(2); pathlib.Path({str(made)!r}).touch()"
+    run = f"from gpuemu.sass.compiled import loading as l; l.Loops({work!r}).ask(l.WORTH_COMPILING)"
+    before = time.monotonic()
+    subprocess.run([sys.executable, "-c", run], check=True, env=os.environ | {"GPUEMU_CACHE": str(tmp_path)})
+    while not made.exists() and time.monotonic() < before + 60:
+        time.sleep(0.1)
+    assert made.exists()
 
 
 @pytest.mark.slow

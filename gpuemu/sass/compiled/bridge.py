@@ -6,12 +6,13 @@ else, an error of the kernel among it, they stop in front of the instruction and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuemu.isa.operands import named_registers
+from gpuemu.isa.registers import UNIFORM, is_number, written_and_read
 from gpuemu.sass.compiled import loading
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
@@ -82,11 +83,12 @@ from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.polls import Polls
 from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep
 from gpuemu.trace.listing import INSTRUCTION_BYTES
+from gpuemu.trace.model import Instruction
 
-_TO_LOCAL = ("STL", "ST", "ATOM", "CALL")
-"""Instructions that may change local memory."""
+_TO_LOCAL = ("STL", "ST", "ATOM")
+"""Instructions that may change local memory. Called functions are a part of the code, and the driver's change none."""
 _MOST_REGISTERS = 64
-"""Registers in a row that an operand may name by its first."""
+"""Registers in a row that an operand of an unknown instruction may name by its first."""
 _MOST_KNOWN = 256
 
 
@@ -149,10 +151,7 @@ class Bridge:
             (SYSTEM_FROM, memory.system_wrote.start or 0), (SYSTEM_TO, memory.system_wrote.stop),
         ):  # fmt: skip
             self._state[column] = value
-        used = {"R": 0, "UR": 0}
-        for file, number in named_registers(operand for i in environment.code for operand in i.operands):
-            used[file] = max(used[file], number + _MOST_REGISTERS)
-        self._state[REGISTER_ROWS], self._state[UNIFORM_ROWS] = min(used["R"], RZ), min(used["UR"], URZ)
+        self._state[REGISTER_ROWS], self._state[UNIFORM_ROWS] = _rows_used(environment.code)
         if any(i.mnemonic in _TO_LOCAL for i in environment.code):
             self._state[LOCAL_USED] = memory.local_pitch * lanes.count
 
@@ -314,6 +313,22 @@ class Bridge:
             self._polls.looks.any_waits = bool(state[ANY_WAITS])
             self._polls.looks.all_since = None if state[NEWS] else self._polls.looks.all_since
         return why
+
+
+def _rows_used(code: Iterable[Instruction]) -> tuple[int, int]:
+    """How many general and uniform registers a kernel may change, counted from R0 and UR0. A new CTA finds them 0."""
+    used = {"R": 0, "UR": 0}
+    for instruction in code:
+        try:
+            written, width = written_and_read(instruction.opcode, instruction.operands, "")[0], 1
+        except ValueError:  # an opcode that the table lacks
+            written, width = (), _MOST_REGISTERS
+        for file, number in named_registers(instruction.operands):
+            used[file] = max(used[file], number + width)
+        for register in filter(is_number, written):
+            file, first = ("UR", UNIFORM) if register >= UNIFORM else ("R", 0)
+            used[file] = max(used[file], register - first + 1)
+    return min(used["R"], RZ), min(used["UR"], URZ)
 
 
 def _as_signed(rows: Sequence[tuple[int, int, int, bool]]) -> Any:

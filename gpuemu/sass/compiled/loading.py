@@ -1,7 +1,8 @@
 """The compiled loops, from disk or from the compiler.
 
-A process loads them when it has executed enough that this pays. Where they are not on disk, a process of low priority
-compiles them beside an execution that is long enough; until that is done, the executor does everything.
+A process loads them when it has executed enough that this pays. Where they are not on disk, another process compiles
+them beside an execution that is long enough; until that is done, the executor does everything. The compiler finishes
+even if the execution ends first: many programs are shorter than the compilation.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import numpy as np
 
 from gpuemu.base import cache
 from gpuemu.base.compiled import compiler
-from gpuemu.base.interrupts import follow, held
 from gpuemu.base.unaided import has_numba
 from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.sass.compiled import source
@@ -61,6 +61,8 @@ WORTH_LOADING = 40_000
 """Steps of the executor that take about as long as Numba and the loops on disk take to load."""
 WORTH_COMPILING = 1_000_000
 """Steps that take longer than the compiler takes."""
+_NICE = 5
+"""The compiler lets others go first, but must not starve on a busy machine: other processes wait for its result."""
 
 
 @lru_cache
@@ -188,7 +190,8 @@ def load(patience_s: float = 0.0) -> Loaded:
 class Loops:
     """Gives the loops to executions of this process when it has executed enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, compile: str = "from gpuemu.sass.compiled import loading; loading.beside()") -> None:
+        self._compile = compile
         self._steps = 0
         self._loop: Loop | None = None
         self._missing = not has_numba()
@@ -216,10 +219,9 @@ class Loops:
         if cache.refusal(folder()):
             self._missing = True
             return
-        command = [sys.executable, "-c", f"from gpuemu.sass.compiled import loading; loading.beside({os.getpid()})"]
+        command = [sys.executable, "-c", self._compile]
         quiet = subprocess.DEVNULL
-        with held():
-            self._beside = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        self._beside = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
 
     def force(self) -> None:
         """Have the loops now; whoever asks for them waits for the compiler. Raises as `load`."""
@@ -239,9 +241,8 @@ class Loops:
 LOOPS = Loops()
 
 
-def beside(parent: int) -> None:
-    """In a process of its own: compile with low priority, and end with the parent."""
-    follow(parent)
+def beside() -> None:
+    """In a process of its own: compile with low priority."""
     if hasattr(os, "nice"):
-        os.nice(19)
+        os.nice(_NICE)
     load()

@@ -234,7 +234,7 @@ def _texts(content: bytes, file: str) -> dict[str, str]:
 
 
 def _repeated_names(text: str) -> dict[str, str]:
-    """What nvdisasm calls functions and sections whose names the cubin has more than once → their names in an ElfFile.
+    """Return nvdisasm's names of functions and sections that share a name in the cubin → their names in an ElfFile.
 
     nvdisasm numbers these names, too, in the order of the sections, but each in a different way.
     """
