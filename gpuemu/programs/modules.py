@@ -12,7 +12,7 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.programs import protocol
 from gpuemu.programs.protocol import BASE, DEVICE_BYTES, DeviceError, Function
 from gpuemu.sass.image.cubin import Cubin, Kernel
-from gpuemu.sass.machine.linking import variable_addresses
+from gpuemu.sass.machine.linking import function_pointers, variable_addresses
 from gpuemu.sass.tools.images import NoImageError, load_image
 
 _CONSTANTS = 3
@@ -128,7 +128,7 @@ class Modules:
             self._used += max(1, len(section.data))
         starts = {section.name: module.starts[section.name] for section in cubin.global_sections}
         module.cubin = replace(cubin, section_starts=starts)
-        addresses = variable_addresses(module.cubin)
+        addresses = variable_addresses(module.cubin) | function_pointers(cubin)
         for section in sections:
             data = section.placed(addresses, cubin.file)
             module.sections[section.name][: len(data)] = np.frombuffer(data, np.uint8)

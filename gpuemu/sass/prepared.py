@@ -153,6 +153,7 @@ def new_environment(
         known,
         shared_memory_size(launch, hardware),
         codeless=function.image.codeless,
+        entries=function.image.entries,
         printer=printer,
         observer=observer,
         replayed=clock,

@@ -46,3 +46,50 @@ def test_each_source_has_a_function_for_divisions_of_its_own(tmp_path: Path) -> 
     }
     ran = built_and_run(tmp_path, **parts, app=MAIN)
     assert (ran.returncode, ran.stdout) == (0, "no error: 32 right\n" * 2), ran.stderr
+
+
+VIRTUAL = r"""
+#include <cstdio>
+#include <new>
+struct Shape { __device__ virtual float area() const = 0; };
+struct Square : Shape { float side; __device__ Square(float s) : side(s) {} __device__ float area() const override; };
+struct Disk : Shape { float radius; __device__ Disk(float r) : radius(r) {} __device__ float area() const override; };
+__device__ float Square::area() const { return side * side; }
+__device__ float Disk::area() const { return 3 * radius * radius; }
+typedef float (*Function)(float);
+__device__ __noinline__ float twice(float x) { return 2 * x; }
+__device__ __noinline__ float half(float x) { return x / 2; }
+__device__ Function chosen = twice, other = half;
+__global__ void create(char* shapes) {
+    if (threadIdx.x % 2) new (shapes + 16 * threadIdx.x) Square(threadIdx.x);
+    else new (shapes + 16 * threadIdx.x) Disk(threadIdx.x);
+}
+__global__ void use(const char* shapes, float* out, Function given) {
+    float area = reinterpret_cast<const Shape*>(shapes + 16 * threadIdx.x)->area();
+    out[threadIdx.x] = given(area);
+}
+int main() {
+    char* shapes;
+    float* out;
+    Function function;
+    cudaMallocManaged(&shapes, 16 * 32), cudaMallocManaged(&out, 2 * 32 * sizeof(float));
+    create<<<1, 32>>>(shapes);
+    cudaMemcpyFromSymbol(&function, chosen, sizeof function);
+    use<<<1, 32>>>(shapes, out, function);
+    cudaMemcpyFromSymbol(&function, other, sizeof function);
+    use<<<1, 32>>>(shapes, out + 32, function);
+    cudaDeviceSynchronize();
+    int right = 0;
+    for (int i = 0; i < 32; ++i) {
+        float area = (i % 2 ? 1 : 3) * i * i;
+        right += (out[i] == 2 * area) + (out[32 + i] == area / 2);
+    }
+    printf("%s: %d right\n", cudaGetErrorString(cudaGetLastError()), right);
+}
+"""
+
+
+def test_pointers_to_functions_have_one_value_in_all_kernels(tmp_path: Path) -> None:
+    """One kernel makes objects with virtual functions, another calls these; the host passes pointers on."""
+    ran = built_and_run(tmp_path, app=VIRTUAL)
+    assert (ran.returncode, ran.stdout) == (0, "no error: 64 right\n"), ran.stderr

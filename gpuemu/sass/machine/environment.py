@@ -137,7 +137,9 @@ class Environment:
     active: Mask = None
     """The lanes that execute the current instruction, before its guard; votes and WARPSYNC use them."""
     codeless: Mapping[int, str] = field(default_factory=dict)
-    """Address → name of functions that are called but have no code in the cubin: the driver's functions."""
+    """Pointer → name of functions that are called but have no code in the cubin: the driver's functions."""
+    entries: Mapping[int, int] = field(default_factory=dict)
+    """Pointer → byte offset of the functions that have code."""
     printer: Callable[[str], None] = _no_print
     """Receives the output of printf."""
     observer: Observer | None = None

@@ -159,7 +159,7 @@ class Jumps:
     def _computed(self, site: Site) -> Handler:
         """Handle RET, BRX and calls through a register: lanes go to its address, or into the driver and back."""
         get = self._destinations(site)
-        is_call, codeless = site.mnemonic == "CALL", self.environment.codeless
+        is_call, codeless, entries = site.mnemonic == "CALL", self.environment.codeless, self.environment.entries
 
         def handler(group: Group, pc: int) -> bool:
             offsets = get()
@@ -170,6 +170,8 @@ class Jumps:
                         lanes = here & (offsets == address)
                         back = self._system.call(codeless[address], site, lanes)
                         offsets = np.where(lanes, back.view(np.int64), offsets)
+                    elif address in entries:
+                        offsets = np.where(here & (offsets == address), entries[address], offsets)
             parts = []
             for offset in np.unique(offsets[here]).tolist():
                 index = self._index_of.get(offset)

@@ -4,8 +4,9 @@
     image.pieces, image.addresses["_Z3fibi"]
 
 Debug builds, separate compilation and the driver's own functions (printf, malloc) leave calls without an address. Code
-starts at address 0 with the kernel; other functions follow. Functions of the driver, and functions that the kernel
-cannot reach, get addresses without code. A call of one is refused by name.
+starts at address 0 with the kernel; other functions follow. Pointers to functions have other values, which are the same
+for all kernels of a cubin: one kernel may keep a pointer for another, as objects with virtual functions do. A call of a
+function of the driver goes there, too. A call of a function that the kernel cannot reach is refused by name.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, DeviceFunction, Kernel
 from gpuemu.sass.machine.memory import buffer_start
 
-_CODELESS_START = 0x10_0000_0000
-"""Addresses of functions without code here: above every kernel's, below every buffer's."""
+_POINTERS_START = 0x10_0000_0000
+"""Pointers to functions: above every kernel's code, below every buffer."""
 _CALL_THROUGH_REGISTER = re.compile(r"\bCALL\.ABS\S*\s+R\d")
 
 
@@ -39,13 +40,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class Image:
-    """The pieces, the kernel first. `addresses`: every function and variable that code or data may name.
+    """The pieces, the kernel first. `starts`: where the functions among the pieces begin.
 
-    `codeless`: address → name of the functions that are not among the pieces.
+    `addresses`: the pointers to all functions and variables that code or data may name. `entries`: pointer → start of
+    the functions among the pieces. `codeless`: pointer → name of the others.
     """
 
     pieces: tuple[Piece, ...]
+    starts: Mapping[str, int]
     addresses: Mapping[str, int]
+    entries: Mapping[int, int]
     codeless: Mapping[int, str]
 
     def place(self, offset: int) -> str:
@@ -63,6 +67,12 @@ def variable_addresses(cubin: Cubin) -> dict[str, int]:
         end = start + max(1, len(section.data))
         found |= section.addresses(start)
     return found
+
+
+def function_pointers(cubin: Cubin) -> dict[str, int]:
+    """Return the pointers to the functions of a module."""
+    names = dict.fromkeys((*cubin.undefined_functions, *cubin.functions, *cubin.kernels))
+    return {name: _POINTERS_START + 16 * number for number, name in enumerate(names)}
 
 
 def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
@@ -96,17 +106,11 @@ def link(cubin: Cubin, kernel: Kernel, texts: Mapping[str, str]) -> Image:
         last = pieces[-1]
         pieces.append(Piece(function.name, last.start + len(last.code.machine_code), function))
         wanted += _called(cubin, kernel, function, texts)
-    addresses = variable_addresses(cubin)
-    for piece in pieces:
-        addresses |= {name: piece.start + offset for name, offset in piece.functions.items()}
-    others = dict.fromkeys((*cubin.undefined_functions, *cubin.functions, *cubin.kernels))
-    codeless: dict[int, str] = {}
-    for name in others:
-        if name not in addresses:
-            address = _CODELESS_START + 16 * len(codeless)
-            addresses[name] = address
-            codeless[address] = name
-    return Image(tuple(pieces), addresses, codeless)
+    starts = {name: piece.start + offset for piece in pieces for name, offset in piece.functions.items()}
+    pointers = function_pointers(cubin)
+    entries = {pointer: starts[name] for name, pointer in pointers.items() if name in starts}
+    codeless = {pointer: name for name, pointer in pointers.items() if name not in starts}
+    return Image(tuple(pieces), starts, starts | variable_addresses(cubin) | pointers, entries, codeless)
 
 
 def _called(cubin: Cubin, kernel: Kernel, code: Kernel | DeviceFunction, texts: Mapping[str, str]) -> list[str]:

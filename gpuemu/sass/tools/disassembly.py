@@ -255,7 +255,7 @@ def _resolved(instruction: str, piece: Piece, labels: Mapping[str, int], image: 
         name = target or symbol or function
         if target in labels:
             return f"{piece.start + labels[target]:#x}"
-        address = image.addresses.get(name)
+        address = (image.addresses if half and symbol else image.starts).get(name, image.addresses.get(name))
         if address is None or (label is not None and label not in labels):
             what = f"a branch to '{name}'" if target else f"the address of '{name}'"
             raise GpuemuError.one(file, None, place, what, "expected a name that the cubin itself defines")
