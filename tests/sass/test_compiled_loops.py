@@ -14,7 +14,7 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.compiled import loading, source
-from gpuemu.sass.compiled.bridge import Bridge, _rows_used
+from gpuemu.sass.compiled.bridge import Bridge, _barriers_named, _rows_used
 from gpuemu.sass.compiled.columns import LOCAL_USED
 from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
@@ -284,3 +284,48 @@ def test_ctas_that_end_in_the_loops_count(loops: None) -> None:
         assert files.registers[1].tolist() == [11 % 3] * 64
         counts.append((executor.instructions(), environment.clock))
     assert counts[0] == counts[1] == (60, 30)
+
+
+def test_ctas_in_one_call_find_barriers_as_new_ones_do(loops: None) -> None:
+    """Lanes part and meet at B5, leave it early, and wait for the other warp, in other ways in each CTA."""
+    left = []
+    for compiled in (False, True):
+        files = Lanes(64)
+        memory = Memory(shared_bytes=256, shared_base=0, local_bytes_per_lane=0, lanes=files)
+        buffer = np.zeros(12 * 64, np.uint32)
+        start = memory.add_buffer("the buffer", buffer)
+        lines = (
+            "S2R R0, SR_CTAID.X", "S2R R2, SR_TID.X", "IADD3 R4, R2, R0, RZ", "LOP3.LUT R6, R4, 0x3, RZ, 0xc0, !PT",
+            "ISETP.NE.AND P0, PT, R6, RZ, PT", "ISETP.EQ.AND P1, PT, R6, 0x1, PT", "BSSY B5, 0xb0", "@P1 BREAK B5",
+            "@P0 BRA 0xb0", "IADD3 R5, R5, 0x7, RZ", "@P1 BRA 0xc0", "BSYNC B5", "IMAD.SHL.U32 R3, R2, 0x4, RZ",
+            "IADD3 R5, R5, R4, RZ", "STS [R3], R5", "BAR.SYNC 0x0", "LOP3.LUT R7, R3, 0x80, RZ, 0x3c, !PT",
+            "LDS R8, [R7]", "BAR.SYNC 0x1", "IMAD R9, R0, 0x40, R2", "IMAD.WIDE.U32 R10, R9, 0x4, RZ",
+            f"IADD3 R10, P2, R10, {start & 0xFFFFFFFF:#x}, RZ", f"IADD3.X R11, R11, {start >> 32:#x}, RZ, P2, !PT",
+            "STG.E [R10.64], R8", "EXIT",
+        )  # fmt: skip
+        environment = surroundings("\n".join(lines), lanes=64, memory=memory, files=files, grid=(12, 1, 1))
+        executor = CtaExecutor(environment)
+        executor.compiled = compiled
+
+        def recorder(files: Lanes = files, code: tuple[Instruction, ...] = environment.code) -> Recorder:
+            return Recorder(files, code)
+
+        executor.go_on(executor.begin(0, recorder(), False, 1000))
+        executor.go_on(executor.begin(1, recorder(), False, 1000))
+        ended, begun = executor.begin_ahead(range(2, 12), recorder, 1000)
+        assert len(ended) == 10 * compiled
+        assert begun is None
+        for number in range(2 + len(ended), 12):
+            executor.go_on(executor.begin(number, recorder(), False, 1000))
+        left.append((buffer.tobytes(), executor.instructions(), environment.clock))
+    assert left[0] == left[1]
+    found = np.frombuffer(left[0][0], np.uint32).reshape(12, 2, 32)
+    thread = np.arange(64).reshape(2, 32)
+    for cta, values in enumerate(found):
+        wanted = thread + cta + 7 * ((thread + cta) % 4 == 0)
+        assert values.tolist() == wanted[::-1].tolist()
+
+
+def test_only_barriers_that_the_code_names_are_reset() -> None:
+    environment = surroundings("BSSY B5, 0x20\nBSYNC.RELIABLE B5\nBREAK P0, B11\nEXIT", lanes=32, arch="sm_90")
+    assert _barriers_named(environment.code) == 1 << 5 | 1 << 11 | 1 << 16 | 1 << 17

@@ -6,6 +6,7 @@ else, an error of the kernel among it, they stop in front of the instruction and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -19,9 +20,11 @@ from gpuemu.sass.compiled.columns import (
     ANY_WAITS,
     ARRIVALS,
     AWAITS,
+    BARRIERS_NAMED,
     BUFFERS,
     CLOCK,
     CODE_LENGTH,
+    COLLECTIVE,
     CTA_ROWS,
     CTAS,
     CURRENT,
@@ -66,6 +69,7 @@ from gpuemu.sass.compiled.columns import (
     UNIFORM_ROWS,
     WAITING,
     WARPS,
+    WARPSYNC,
     WRITTEN,
 )
 from gpuemu.sass.compiled.columns import LOCAL_WINDOW as WINDOW
@@ -87,6 +91,7 @@ from gpuemu.trace.model import Instruction
 
 _TO_LOCAL = ("STL", "ST", "ATOM")
 """Instructions that may change local memory. Called functions are a part of the code, and the driver's change none."""
+_BARRIER = re.compile(r"B(\d+)(?:\.\w+)*")
 _MOST_REGISTERS = 64
 """Registers in a row that an operand of an unknown instruction may name by its first."""
 _MOST_KNOWN = 256
@@ -151,6 +156,7 @@ class Bridge:
             (SYSTEM_FROM, memory.system_wrote.start or 0), (SYSTEM_TO, memory.system_wrote.stop),
         ):  # fmt: skip
             self._state[column] = value
+        self._state[BARRIERS_NAMED] = _barriers_named(environment.code)
         self._state[REGISTER_ROWS], self._state[UNIFORM_ROWS] = _rows_used(environment.code)
         if any(i.mnemonic in _TO_LOCAL for i in environment.code):
             self._state[LOCAL_USED] = memory.local_pitch * lanes.count
@@ -329,6 +335,15 @@ def _rows_used(code: Iterable[Instruction]) -> tuple[int, int]:
             file, first = ("UR", UNIFORM) if register >= UNIFORM else ("R", 0)
             used[file] = max(used[file], register - first + 1)
     return min(used["R"], RZ), min(used["UR"], URZ)
+
+
+def _barriers_named(code: Iterable[Instruction]) -> int:
+    """A bit for each convergence barrier that a kernel may use; those of WARPSYNC have no names."""
+    named = 1 << WARPSYNC | 1 << COLLECTIVE
+    for operand in {operand for instruction in code for operand in instruction.operands}:
+        if found := _BARRIER.fullmatch(operand):
+            named |= 1 << int(found[1])
+    return named
 
 
 def _as_signed(rows: Sequence[tuple[int, int, int, bool]]) -> Any:

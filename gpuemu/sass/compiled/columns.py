@@ -92,9 +92,10 @@ WARPSYNC, COLLECTIVE, CONVERGENCE_BARRIERS = 16, 17, 18
     REGISTER_ROWS, UNIFORM_ROWS, CTA_ROWS, GRID_X, GRID_Y, SYSTEM_FROM, SYSTEM_TO, LOCAL_USED,
     LOOKS, CLOCK, GROUPS, CURRENT, TURN, LEFT, WARPS, STEPS, WAITING, ARRIVALS, SAVED, LETS_GO, TARGET,
     LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET, LOG_GUARDED,
-    ANY_WAITS, NEWS, SEEN_LOOKS,
-) = range(51)  # fmt: skip
-"""The state: numbers and addresses that the loops find, and leave."""
+    ANY_WAITS, NEWS, SEEN_LOOKS, BARRIERS_NAMED,
+) = range(52)  # fmt: skip
+"""The state: numbers and addresses that the loops find, and leave. BARRIERS_NAMED has a bit for each convergence barrier
+that the code may use."""
 STATE_NUMBERS = 56
 WITH_GUARDS = 2
 """The value of LOGS if a record also has the lanes that are left after each guard; 1 without them, 0 for no record."""

@@ -22,9 +22,11 @@ from gpuemu.sass.compiled.columns import (
     AT_ONCE_STEPS,
     ATOMIC,
     BARRIER_HEADS,
+    BARRIERS_NAMED,
     CLOCK,
     CODE_LENGTH,
     CONSTANT,
+    CONVERGENCE_BARRIERS,
     COPY,
     CTA_ROWS,
     CTAS,
@@ -239,6 +241,8 @@ def begin_groups(exists: Any, meetings: Any, groups: Any, barriers: Any, state: 
         meetings.alive[i] = exists[i]
     if state[MEETINGS]:
         for barrier in range(len(meetings.participants)):
+            if (state[BARRIERS_NAMED] >> barrier) & 1 == 0:
+                continue
             words, parts = meetings.participants[barrier], meetings.numbers[barrier]
             for i in range(words.size):
                 words[i] = np.uint32(0)
@@ -256,8 +260,11 @@ def begin_groups(exists: Any, meetings: Any, groups: Any, barriers: Any, state: 
             for i in range(places.size):
                 places[i] = -1
                 barriers.votes[barrier, i] = 0
+    for barrier in range(CONVERGENCE_BARRIERS):
+        waits = meetings.counts[barrier]
+        for warp in range(waits.size):
+            waits[warp] = 0
     state[MEETINGS] = state[WAITING] = state[ARRIVALS] = state[SAVED] = 0
-    count_waiting(meetings, state)
     state[GROUPS], state[CURRENT], state[TURN], state[DONE] = 0, -1, 0, 0
     append_group(groups, exists, 0, state)
 
@@ -310,6 +317,7 @@ def run(
         if why == ENDED and state[WAITING] == 0 and is_idle(barriers):
             steps[state[CTAS]] = budget - state[LEFT]
             state[CTAS] += 1
+            state[ARRIVALS] = 0  # all barriers have opened, and are as a new CTA finds them
         elif why == ENDED:
             why = NEEDS_PYTHON
     return why
