@@ -168,6 +168,16 @@ COMMANDS = {
             option("--seconds", type=int, default=60, help="for the launches of a program; later ones are sampled"),
         ),
     ),
+    "samples": Command(
+        "samples", "count the programs of cuda-samples that run with gpuemu exec; needs nvcc, no GPU",
+        (
+            option("sources", type=Path, help="a checkout of NVIDIA's cuda-samples"),
+            option("--only", default="", help="only these samples, separated by commas"),
+            option("--seconds", type=int, default=200, help="most processor time of each program"),
+            option("--chip", default="H200", help="the emulated GPU, one of sm_90"),
+            option("--build", type=Path, help="where compiled programs are kept; without it they are not"),
+        ),
+    ),
     "ladders": Command(
         "ladders", "run others' kernels that became faster step by step; needs nvcc and their sources, no GPU",
         (

@@ -94,8 +94,8 @@ WARPSYNC, COLLECTIVE, CONVERGENCE_BARRIERS = 16, 17, 18
     LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET, LOG_GUARDED,
     ANY_WAITS, NEWS, SEEN_LOOKS, BARRIERS_NAMED,
 ) = range(52)  # fmt: skip
-"""The state: numbers and addresses that the loops find, and leave. BARRIERS_NAMED has a bit for each convergence barrier
-that the code may use."""
+"""The state: numbers and addresses that the loops find, and leave. BARRIERS_NAMED has a bit for each convergence
+barrier that the code may use."""
 STATE_NUMBERS = 56
 WITH_GUARDS = 2
 """The value of LOGS if a record also has the lanes that are left after each guard; 1 without them, 0 for no record."""
