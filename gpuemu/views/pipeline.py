@@ -101,18 +101,22 @@ class Pipeline:
 
     @property
     def rings(self) -> tuple[Ring, ...]:
-        """The rings, CTA by CTA."""
+        """The rings, CTA by CTA. The stages of a ring have as many phases, or one less."""
         found: list[list[BarrierHistory]] = []
         for barrier in self.barriers:
             last = found[-1][-1] if found else None
             same = last is not None and (last.cta, last.arrivals, last.bytes, last.number + 1) == (
                 barrier.cta, barrier.arrivals, barrier.bytes, barrier.number,
             )  # fmt: skip
-            if same:
+            if same and abs(len(found[-1][0].over) - len(barrier.over)) <= 1:
                 found[-1].append(barrier)
             else:
                 found.append([barrier])
         return tuple(Ring(tuple(of)) for of in found)
+
+
+ARRIVALS = ("SYNCS", "ARRIVES", "UTCBAR")
+"""The instructions that arrive at mbarriers, the last when products in tensor memory have ended."""
 
 
 def barriers_of(events: Events, number: int) -> NDArray[np.int64]:
@@ -135,12 +139,12 @@ def pipeline(program: Program, log: Log, arch: Architecture) -> Pipeline:
         ):
             start, stop = int(log.issue[issue]), max(int(log.result[issue]), int(log.issue[issue]))
             told = barriers_of(events, number).tolist()
-            if mnemonic not in ("SYNCS", "ARRIVES"):
+            if mnemonic not in ARRIVALS:
                 if events.rows[number] or events.sectors[number]:
                     copies.append(Copy(issue, start, stop, int(events.bytes[number]), told[0] if told else -1))
                 arrived = Arrival(stop, issue, True)
             else:
-                arrived = Arrival(max(start + late, stop if mnemonic == "ARRIVES" else 0), issue, False)
+                arrived = Arrival(max(start + late, stop if mnemonic != "SYNCS" else 0), issue, False)
             for k in told:
                 barrier = barriers.setdefault((cta, k), BarrierHistory(cta, k))
                 if "EXCH" in modifiers:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.program.program import Program
-from gpuemu.views.pipeline import barriers_of
+from gpuemu.views.pipeline import ARRIVALS, barriers_of
 from gpuemu.views.result import Result
 
 Rings = tuple[tuple[tuple[int, ...], int, bool], ...]
@@ -99,7 +99,7 @@ class _Expanded:
                     use = self._waited(warp, b, int(parity[k]))
                     parity[k] = 0
                     barriers += [] if use < 0 else [self._of_use(self._place[b][0], use)]
-                elif instruction.mnemonic in ("SYNCS", "ARRIVES"):
+                elif instruction.mnemonic in ARRIVALS:
                     self._times[warp, b, "arrives"] += 1
                     barriers.append(self._id(b, self._times[warp, b, "arrives"] - 1))
                 else:
