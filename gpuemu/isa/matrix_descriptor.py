@@ -51,9 +51,12 @@ def decode_tcgen05(bits: int) -> Descriptor | None:
     return decode(bits) if mode % 2 == 0 else None
 
 
-def swizzled(at: Indices, width: int) -> Indices:
-    """Return the shared-memory addresses after a swizzle of `width` bytes, or unchanged if `width` is 0."""
-    return at ^ (at >> 7 & width // UNIT - 1) << 4 if width else at
+def swizzled(at: Indices, width: int, chunk: int = UNIT) -> Indices:
+    """Return the shared-memory addresses after a swizzle of `width` bytes, or unchanged if `width` is 0.
+
+    `chunk`: the bytes that stay together. With 32, a swizzle of 128 bytes XORs bits 7-8 into bits 5-6.
+    """
+    return at ^ (at >> 7 & width // chunk - 1) << chunk.bit_length() - 1 if width else at
 
 
 @lru_cache(maxsize=256)

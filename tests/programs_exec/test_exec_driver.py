@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuemu.sass.machine.tensor_map import decode
+
 DRIVER = r"""
 #include <cstdio>
 #include <cstring>
@@ -211,3 +213,32 @@ def test_images_are_linked_and_the_best_block_is_found(execute: Callable[..., An
     assert wrong == ["cuLinkComplete 1", "cuLinkAddFile 301", "cuLinkDestroy 400"]
     assert ("link", [28, 5]) in run.asked
     assert [text.partition(" ")[0] for text in run.refusals] == ["cuLinkAddData"]
+
+
+MAPS = r"""
+int main() {
+  get = (Get)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+  unsigned map[32];
+  const unsigned long long shape[] = {256, 8}, strides[] = {128};
+  const unsigned box[] = {128, 4}, steps[] = {1, 1};
+  struct { unsigned type, swizzle; } cases[] = {{7, 4}, {14, 3}, {13, 0}, {11, 0}, {7, 5}};
+  for (auto one : cases) {
+    DO(cuTensorMapEncodeTiled, (void *)map, one.type, 2u, (void *)4096, shape, strides, box, steps, 0u, one.swizzle, 0u, 0u);
+    for (unsigned word : map) printf("%08x", __builtin_bswap32(word));
+    printf("\n");
+  }
+}
+"""
+
+
+def test_tensor_maps_of_sm_100_have_their_swizzles_and_elements_of_four_bits(execute: Callable[..., Any]) -> None:
+    lines = execute(HEAD + DO + MAPS).out.splitlines()
+    assert lines[0::2] == ["cuTensorMapEncodeTiled 0"] * 4 + ["cuTensorMapEncodeTiled 1"]
+    layouts = [decode(bytes.fromhex(line)) for line in lines[1:8:2]]
+    found = [(one.type, one.swizzle_bytes, one.chunk_bytes, one.shape, one.box) for one in layouts if one is not None]
+    assert found == [
+        ("f32", 128, 32, (256, 8), (128, 4)),
+        ("b4x16_p64", 128, 16, (16, 8), (8, 4)),
+        ("b4x16", 0, 16, (16, 8), (8, 4)),
+        ("tf32", 0, 16, (256, 8), (128, 4)),
+    ]

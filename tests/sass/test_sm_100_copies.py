@@ -81,3 +81,13 @@ def test_a_thread_loads_and_stores_256_bits() -> None:
     counters = gpuemu.run(trace, "sm_100").counters
     for access in ("ld", "st"):
         assert counters[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{access}.sum"] == 32
+
+
+def test_a_swizzle_may_keep_32_bytes_together() -> None:
+    array, out = np.arange(8 * 32, dtype=np.float32).reshape(8, 32), np.zeros((8, 32), np.float32)
+    launch("pair", gpuemu.TensorMap(array, (4, 32), swizzle=128, chunk_bytes=32), out, ctas=2)
+    chunks, row = np.arange(4)[None], np.arange(8)[:, None]
+    expected = array.reshape(8, 4, 8)[row, chunks ^ row % 4].reshape(8, 32)
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(GpuemuError, match="chunk_bytes: found 32"):
+        gpuemu.TensorMap(array, (4, 16), swizzle=64, chunk_bytes=32)

@@ -146,12 +146,17 @@ DRIVER(cuOccupancyMaxActiveClusters, (int *count, void *function, const Configur
 API cuTensorMapEncodeTiled(void *map, uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, uint32_t interleave,
                            uint32_t swizzle, uint32_t fetch, uint32_t fill) {
-  static const uint32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 7, 7, 8};  // of f16, f32, f64, bf16, and as tf32
+  // From the seventh on: f16, f32, f64, bf16, f32 thrice, elements of 4 bits without and with padding.
+  static const uint32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 7, 7, 8, 11, 12};
+  constexpr uint32_t kOf128 = 3, kChunksOf32 = 4;  // swizzles of 128 bytes: of chunks of 16, and of 32
   constexpr uint32_t kTypes = sizeof numbers / sizeof *numbers;
-  if (type >= kTypes || rank < 1 || rank > 5 || interleave) return kInvalidValue;
+  if (type >= kTypes || rank < 1 || rank > 5 || interleave || swizzle > kChunksOf32) return kInvalidValue;
+  const uint32_t chunks = swizzle == kChunksOf32 ? 3 : 0;
+  if (chunks) swizzle = kOf128;
   uint32_t word[32] = {};
   memcpy(word, &array, sizeof array);
-  word[2] = (rank - 1) << 4 | numbers[type] << 7 | swizzle << 13 | fill << 15 | (type >= 11) << 16 | fetch << 17;
+  word[2] = (rank - 1) << 4 | numbers[type] << 7 | swizzle << 13 | fill << 15 | (type == 11 || type == 12) << 16 | fetch << 17 |
+            chunks << 19;
   for (uint32_t k = 0; k < rank; ++k) {
     if (k) word[2 + k] = uint32_t(strides[k - 1] >> 4), word[7] |= uint32_t(strides[k - 1] >> 36) << 4 * (k - 1);
     word[8 + k] = uint32_t(shape[k] - 1);

@@ -8,6 +8,7 @@ of an H200's driver that differ in one setting each:
     0x00        address of the first element
     0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
                 16 tf32 for f32, 17-18 how much the L2 cache fetches
+                19-21 the bytes that a swizzle of sm_100 keeps together (0: 16, 3: 32)
     0x0c-0x1b   strides of dimensions 1 to 4 in units of 16 bytes, low 32 bits; 0x1c: four more bits of each
     0x20-0x33   elements of each dimension less one
     0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
@@ -46,6 +47,8 @@ TYPES = {
     "tf32": 4, "tf32.ftz": 4, "b4x16": 8, "b4x16_p64": 8,
 }  # fmt: skip
 """Element types of cuTensorMapEncodeTiled, and their bytes; 16 elements of 4 bits count as one."""
+_CHUNKS = {0: 16, 3: 32}
+"""The bytes that a swizzle keeps together, by their number. Source: nvcc's code for tensormap.replace, CUTLASS."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line within which 16-byte chunks are permuted, by the number of the swizzle."""
 
@@ -70,6 +73,8 @@ class Layout:
     interleaved: bool
     swizzle_bytes: int
     nan_fill: bool
+    chunk_bytes: int = 16
+    """The bytes that the swizzle keeps together."""
 
     @property
     def shared_bytes(self) -> int:
@@ -92,7 +97,8 @@ def decode(data: bytes) -> Layout | None:
     words = np.frombuffer(data, dtype="<u4").astype(object)
     flags = int(words[2])
     rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
-    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED):
+    chunk = _CHUNKS.get(flags >> 19 & 7)
+    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED) or chunk is None:
         return None
     element = _NUMBERED[kind]
     if flags & _AS_TF32:
@@ -114,6 +120,7 @@ def decode(data: bytes) -> Layout | None:
         interleaved=bool(flags >> 11 & 3),
         swizzle_bytes=SWIZZLES[flags >> 13 & 3],
         nan_fill=bool(flags >> 15 & 1),
+        chunk_bytes=chunk,
     )
 
 
@@ -130,7 +137,8 @@ class TensorMap:
     strides of the others must be multiples of 16 bytes. `box`: elements that a copy takes along each axis, in the
     array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type by its name in
     cuTensorMapEncodeTiled, see TYPES. The default is the array's own (bf16 is stored in uint16). `fill`: 0 or "nan",
-    the value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. Raises GpuemuError
+    the value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. `chunk_bytes`: what
+    a swizzle keeps together, 16 or (sm_100) 32. Raises GpuemuError
     for an array that no tensor map can describe. With the types of PACKED, an element of the array has 16 of the map.
     """
 
@@ -143,6 +151,7 @@ class TensorMap:
         type: str | None = None,
         fill: int | str = 0,
         steps: Sequence[int] | None = None,
+        chunk_bytes: int = 16,
     ):
         if not isinstance(array, np.ndarray):
             raise _refused("array", repr(array), "a NumPy array")
@@ -160,6 +169,8 @@ class TensorMap:
                 raise _refused(name, f"{values!r}", f"a number from 1 to {most} for each of {array.ndim} axes")
         if swizzle not in SWIZZLES:
             raise _refused("swizzle", f"{swizzle}", "0, 32, 64 or 128 bytes")
+        if chunk_bytes not in _CHUNKS.values() or (chunk_bytes > _UNIT and swizzle != SWIZZLES[-1]):
+            raise _refused("chunk_bytes", f"{chunk_bytes}", "16, or 32 with a swizzle of 128 bytes")
         if fill not in (0, "nan"):
             raise _refused("fill", f"{fill}", "0 or 'nan'")
         line = box[-1] * PACKED.get(kind, array.itemsize)
@@ -177,6 +188,7 @@ class TensorMap:
         self._flags = (
             (array.ndim - 1) << 4 | _NUMBERED.index(plain) << 7 | SWIZZLES.index(swizzle) << 13
             | (fill == "nan") << 15 | (_AS_TF32 if plain != kind else 0)
+            | next(number for number, size in _CHUNKS.items() if size == chunk_bytes) << 19
         )  # fmt: skip
 
     def memory(self) -> npt.NDArray[np.uint8]:

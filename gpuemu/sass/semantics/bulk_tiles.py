@@ -119,7 +119,7 @@ class _Tiles(Copier):
             return None
         line, within = np.divmod(np.arange(count, dtype=np.int64), layout.copied[0] * layout.shared_bytes)
         at = (address & 0xFFFFFF) + line * layout.swizzle_bytes + within
-        return swizzled(at, layout.swizzle_bytes) - (address & 0xFFFFFF)
+        return swizzled(at, layout.swizzle_bytes, layout.chunk_bytes) - (address & 0xFFFFFF)
 
     def boxed(self, layout: Layout, lane: int, shared: int, places: NDArray[np.int64] | None, count: int) -> None:
         """Tell the observer that a box was written to shared memory."""
