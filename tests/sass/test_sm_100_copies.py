@@ -70,6 +70,15 @@ def test_the_copies_of_a_pair_signal_the_mbarrier_of_its_first_cta() -> None:
     np.testing.assert_array_equal(out, array)
 
 
+def test_a_replay_knows_the_bytes_that_the_other_cta_expects() -> None:
+    array, out = RNG.random((16, 32), np.float32), np.zeros((16, 32), np.float32)
+    trace = launch("expecting", gpuemu.TensorMap(array, (4, 32)), out, ctas=2)
+    np.testing.assert_array_equal(out, array)
+    cycles = gpuemu.run(trace, "sm_100").cycles
+    apart = gpuemu.run(launch("pair", gpuemu.TensorMap(array, (4, 32)), out, ctas=2), "sm_100").cycles
+    assert cycles > 1.3 * apart  # two rounds wait for two copies
+
+
 def test_a_thread_loads_and_stores_256_bits() -> None:
     array, out = np.arange(256, dtype=np.uint32), np.zeros(256, np.uint32)
     trace = launch("wide", array, out)

@@ -79,9 +79,10 @@ def _of_own(
     environment = site.environment
     memory = environment.memory
     ranks = clusters.whose(where.astype(np.int64) + memory.shared_base)
+    delivered = more_bytes if site.mnemonic == "STAS" else -np.asarray(more_bytes)  # others expect them
     for lane in np.flatnonzero(lanes & (ranks != memory.rank)).tolist():
         barrier = int(where[lane]) & clusters.INSIDE
-        environment.told(lane // WARP, int(ranks[lane]), barrier, int(arrivals[lane]), int(more_bytes[lane]))
+        environment.told(lane // WARP, int(ranks[lane]), barrier, int(arrivals[lane]), int(delivered[lane]))
     for warp in np.flatnonzero((lanes & (ranks != memory.rank)).reshape(-1, WARP).any(axis=1)).tolist():
         environment.event(warp, barrier=ELSEWHERE)
     own: NDArray[np.bool_] = lanes & (ranks == memory.rank)

@@ -71,6 +71,31 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) pair(const __grid_constant_
     for (int i = threadIdx.x; i < 4 * 32; i += blockDim.x) out[rank * 4 * 32 + i] = tile[i];
 }
 
+// Both CTAs expect the bytes of their own boxes at the mbarrier of the first one, in two rounds.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) expecting(const __grid_constant__ CUtensorMap in, float* out) {
+    __shared__ alignas(128) float tile[4 * 32];
+    __shared__ uint64_t full;
+    const uint32_t rank = blockIdx.x % 2, barrier = at(&full) & 0xFEFFFFFF;
+    if (threadIdx.x == 0 && rank == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 2;" ::"r"(at(&full)));
+    asm volatile("fence.mbarrier_init.release.cluster;");
+    for (int round = 0; round < 2; round++) {
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;");
+        if (threadIdx.x == 0) {
+            asm volatile(
+                "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                "[%0], [%1, {%2, %3}], [%4];"
+                ::"r"(at(tile)), "l"(&in), "r"(0), "r"(8 * round + 4 * rank), "r"(barrier) : "memory");
+            asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;"
+                         ::"r"(barrier), "r"(static_cast<uint32_t>(sizeof tile)) : "memory");
+        }
+        if (rank == 0)
+            asm volatile("{ .reg .pred p; AGAIN_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra AGAIN_%=; }"
+                         ::"r"(at(&full)), "r"(round) : "memory");
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;");
+        for (int i = threadIdx.x; i < 4 * 32; i += blockDim.x) out[(2 * round + rank) * 4 * 32 + i] = tile[i];
+    }
+}
+
 extern "C" __global__ void wide(const uint32_t* in, uint32_t* out) {
     uint32_t r[8];
     asm volatile("ld.global.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
