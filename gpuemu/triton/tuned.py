@@ -185,7 +185,7 @@ def _listed(reached: _Reached, arch: Architecture) -> Tuned:
     tuner, args, words = reached.launcher, reached.args, reached.words
     given = dict(zip(tuner.arg_names, args, strict=False))
     kept = tuner.configs
-    if tuner.early_config_prune is not None:
+    if tuner.early_config_prune is not None and not _of_gpuemu(tuner.early_config_prune):
         tuner.nargs = given
         kept = tuner.early_config_prune(list(tuner.configs), given, **words)
     left_out = {
@@ -202,6 +202,11 @@ def _listed(reached: _Reached, arch: Architecture) -> Tuned:
         tuner.fn.run(*args, **words, **chosen)
 
     return Tuned(arch, [one.all_kwargs() for one in tuner.configs], compiled, left_out)
+
+
+def _of_gpuemu(prune: Any) -> bool:
+    """Whether a program prunes by gpuemu's estimates. Ranking finds this order itself, for each chip."""
+    return str(getattr(prune, "__module__", "")).startswith("gpuemu.")
 
 
 def _spanned(reached: _Reached, arch: Architecture, varied: list[dict[str, Any]]) -> Tuned:

@@ -67,6 +67,17 @@ def test_the_configurations_of_autotune_on_two_chips(program: Path) -> None:
     assert {row["values"]["BLOCK"]: row["ctas"] for row in found["rows"]} == {32: 2048, 1024: 64}
 
 
+@pytest.mark.slow
+def test_a_program_that_prunes_by_gpuemus_estimates_is_ranked_as_a_whole(program: Path) -> None:
+    text, own = PROGRAM.replace("import numpy", "import gpuemu.triton\nimport numpy", 1), '"early_config_prune": prune'
+    assert own in text
+    text = text.replace(own, '"early_config_prune": gpuemu.triton.early_config_prune("H100", top=1)')
+    program.write_text(text.replace("launch(1 << 16)", "launch(1 << 12)"))
+    found = ranked([str(program), "--chip", "RTX 4090"])
+    assert {row["values"]["BLOCK"] for row in found["rows"]} == {32, 1024, 4096}
+    assert found["refused"] == []
+
+
 def test_a_call_launches_it_with_other_sizes(program: Path) -> None:
     rows = ranked([str(program), "--arch", "sm_89", "--call", "launch(3 * 1024)"])["rows"]
     assert {row["values"]["BLOCK"]: row["ctas"] for row in rows} == {32: 96, 1024: 3}
