@@ -55,7 +55,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ranked(words: list[str]) -> Any:
     result = CliRunner().invoke(cli, ["rank", *words, "--jobs", "1", "--format", "json"])
     assert result.exception is None, result.output
-    return json.loads(result.output)
+    return json.loads(result.stdout)  # progress, after a minute, goes to standard error
 
 
 def test_the_configurations_of_autotune_on_two_chips(program: Path) -> None:
