@@ -58,6 +58,12 @@ class Chip(Part):
     page_walk_cycles: int | None = whole(
         "additional latency of a launch's first access after a flush", 0, 100_000, "cycles", True
     )
+    start_spread_cycles: int | None = whole(
+        "time after the first SM in which the others begin", 0, 100_000, "cycles", True
+    )
+    drain_cycles: int | None = whole(
+        "longest time from the end of an SM that accessed memory to that of the launch", 0, 100_000, "cycles", True
+    )
     cta_launch_spread_cycles: int | None = whole(
         "spread of the cycles until a CTA begins in a place that falls free", 0, 100_000, "cycles", True
     )

@@ -41,6 +41,7 @@ from gpuemu.chip.memory import (
     WRITTEN,
     Chip,
     MemoryUnits,
+    share,
     slices_at,
     units,
 )
@@ -57,9 +58,7 @@ FEWEST_ROUNDS = 4
 WORTH_LOADING, WORTH_COMPILING = 20_000, 400_000
 """Steps and lines for which plain functions need about the time that Numba needs to load or to compile."""
 SLICE_KIBIBYTES, CHANNEL_SLICES = 512, 2
-"""The size of a slice of L2, and slices for each channel of DRAM, as the profiler counts them on an A100 (80 slices, 40
-channels).
-"""
+"""The size of a slice of L2, and slices for each channel of DRAM, as counted on an A100 (80 slices, 40 channels)."""
 WARMING = 4
 """An earlier launch leaves what so many lines for each place of L2 leave that were accessed last."""
 CLOSE = 0.005
@@ -178,14 +177,16 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
 
 
 def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts, most: int) -> float:
-    """Cycles of the SM with the `most` CTAs, if it has L2 and DRAM for itself."""
+    """Cycles of the SM with the `most` CTAs, if it has L2 and DRAM for itself, from the first SM's start on."""
     own = grid.of((np.arange(most) * chip.sms % grid.ctas).tolist())
     each = max(1, len(steps.kind) + len(steps.address))
     looked, marks = _part(most, len(own.weights[0]), grid.resident, MOST_WORK // chip.sms // each)
     launch = _alone(steps, own, arch, chip, marks)
     _run(launch, looked, looked * each)
     counts = _with_rest(launch, most / looked - 1, most / looked - 1)
-    return max(float(counts[END_AT]), float(counts[LAST]))
+    last = max(share(sm) for sm in range(min(chip.sms, len(grid.weights[0]))))
+    drain = (0.5 + last / 2) * (chip.drain_cycles or 0) if len(steps.lead) else 0.0
+    return max(float(counts[END_AT]) + last * (chip.start_spread_cycles or 0) + drain, float(counts[LAST]))
 
 
 def _left(whole: Sequence[NDArray[np.float64]], part: Sequence[NDArray[np.float64]], looked: int) -> float:
@@ -256,9 +257,9 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
-    bare = chip.model_copy(update=dict.fromkeys([name for name in type(chip).model_fields if "per_cycle" in name]))
-    none = "far_cycles far_sm_cycles cta_dispatch_cycles cta_launch_spread_cycles dirty_share dram_wait_cycles"
-    bare = bare.model_copy(update=dict.fromkeys(none.split()))
+    none = "far_cycles far_sm_cycles cta_dispatch_cycles cta_launch_spread_cycles drain_cycles dirty_share"
+    none = [*none.split(), "dram_wait_cycles", *(name for name in type(chip).model_fields if "per_cycle" in name)]
+    bare = chip.model_copy(update=dict.fromkeys(none))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
         numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, sets=1)
@@ -300,7 +301,8 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
         overhead_cycles=float(arch.launch.overhead_cycles),
-        cta_interval=float(arch.launch.cta_interval_cycles), cta_launch=float(arch.sm.cta_launch_cycles),
+        cta_interval=float(arch.launch.cta_interval_cycles), start_spread=float(chip.start_spread_cycles or 0),
+        drain=float(chip.drain_cycles or 0), cta_launch=float(arch.sm.cta_launch_cycles),
         cta_launch_spread=float(chip.cta_launch_spread_cycles or 0),
         report_cycles=chip.cta_dispatch_cycles or 0.0,
     )  # fmt: skip

@@ -77,6 +77,8 @@ class Chip(NamedTuple):
     merge_cycles: float
     overhead_cycles: float
     cta_interval: float
+    start_spread: float
+    drain: float
     cta_launch: float
     cta_launch_spread: float
     report_cycles: float
@@ -117,6 +119,11 @@ def mixed(number: int) -> int:
     low = ((low ^ low >> 15) * 0x2C1B3C6D ^ high * 0x297A2D39) & 0x7FFFFFFF
     low = (low ^ low >> 12) * 0x3B9ACA07 & 0x7FFFFFFF
     return low ^ low >> 15
+
+
+def share(number: int) -> float:
+    """A fraction that depends on all bits of a number below 2**62."""
+    return mixed(number) / 2147483648.0
 
 
 def slices_at(chip: Chip) -> tuple[int, int, int, int, int, int, int, int, int]:

@@ -32,6 +32,7 @@ from gpuemu.chip.memory import (
     load_line,
     mixed,
     sectors_in,
+    share,
     slices_at,
     store_line,
     take,
@@ -348,8 +349,9 @@ def run(launch: Simulation, until: int) -> int:
     report = slices_at(chip)[8] + BLOCKS
     begun = min(until, chip.sms * chip.resident)
     for cta in range(begun):
-        place = launch.places.order[cta] * chip.resident + cta // chip.sms
-        begin_cta(launch, place, cta, chip.overhead_cycles + cta // chip.sms * chip.cta_interval)
+        sm, each = launch.places.order[cta], cta // chip.sms
+        later = share(sm) * chip.start_spread
+        begin_cta(launch, sm * chip.resident + each, cta, chip.overhead_cycles + later + each * chip.cta_interval)
     while launch.queue.size[0] > 0:
         now = launch.queue.when[0]
         what = pop(launch.queue)
@@ -357,14 +359,17 @@ def run(launch: Simulation, until: int) -> int:
             take_step(launch, what, now)
             continue
         told = now + take(memory, report, now, chip.report_cycles) + chip.report_cycles
-        memory.counts[END_AT] = max(memory.counts[END_AT], told)
+        drained = told
+        if len(launch.steps.lead) > 0:  # an SM that has accessed memory
+            drained += (0.5 + share((-1 - what) // chip.resident) / 2) * chip.drain
+        memory.counts[END_AT] = max(memory.counts[END_AT], drained)
         memory.counts[DONE] += 1
         for mark in range(len(launch.marks)):
             if launch.marks[mark] == int(memory.counts[DONE]):
                 for count in range(COUNTS):
                     launch.kept[mark * COUNTS + count] = memory.counts[count]
         if begun < until:
-            drawn = mixed(begun + 7) / 2147483648.0 - 0.5
-            begin_cta(launch, -1 - what, begun, told + chip.cta_launch + drawn * chip.cta_launch_spread)
+            later = chip.cta_launch + (share(begun + 7) - 0.5) * chip.cta_launch_spread
+            begin_cta(launch, -1 - what, begun, told + later)
             begun += 1
     return int(memory.counts[DONE])

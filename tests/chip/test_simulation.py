@@ -264,10 +264,36 @@ def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
     waits = [(1, 0, 0, MEET, 0), (2, 0, 0, END, 0)]
     some = launch(
         steps(asks, waits, lines=[128], meetings=[1]), grid(), overhead_cycles=0.0, report_cycles=0.0, far_cycles=0.0,
-        far_sm_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0, dram_cycles=0.0,
+        far_sm_cycles=0.0, spread_cycles=0.0, wait_cycles=0.0, dram_cycles=0.0, drain=0.0,
     )  # fmt: skip
     simulation.run(some, 1)
     assert some.memory.counts[END_AT] == some.chip.l2_cycles + 5 + 2
+
+
+def test_sms_begin_one_after_another_and_those_that_accessed_memory_end_the_launch_later():
+    waits, loads = [(500, 0, 0, END, 0)], [(500, 0, 0, LOAD, 0), (0, 0, 0, END, 0)]
+    values = {"overhead_cycles": 0.0, "report_cycles": 0.0, "start_spread": 150.0, "drain": 340.0}
+
+    def end(ctas, given, lines=()):
+        some = launch(steps(given, lines=lines), grid(ctas), sms=132, **values)
+        simulation.run(some, ctas)
+        return some.memory.counts[END_AT]
+
+    assert end(1, waits) == 500
+    assert 640 < end(132, waits) < 650
+    values["drain"] = 0.0
+    alone, all_of_them = end(1, loads, [0]), end(132, loads, [0])
+    values["drain"] = 340.0
+    assert end(1, loads, [0]) - alone == 170
+    assert 290 < end(132, loads, [0]) - all_of_them < 340
+
+
+def test_an_sm_alone_begins_and_drains_as_the_last_of_all_does():
+    """So that a launch whose SMs do not slow each other down is not said to be limited by L2 or DRAM."""
+    for ctas in (1, 2, 132):
+        given, of = steps([(500, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (0, 0, 0, END, 0)], lines=[0]), grid(ctas, far=512)
+        together = clock.all_sms(given, of, ARCH, H200)
+        assert clock.one_sm(given, of, ARCH, H200, 1) == pytest.approx(together.end, rel=0.04), ctas
 
 
 def test_ended_ctas_are_reported_one_by_one_and_then_give_their_places_away():
