@@ -221,15 +221,15 @@ def _with_rest(launch: Simulation, work: float, traffic: float) -> NDArray[np.fl
 
 
 def _part(ctas: int, known: int, places: int, most: int) -> tuple[int, list[int]]:
-    """How many CTAs to simulate of a grid, and after how many ended CTAs whole rounds in the middle begin and end.
+    """How many CTAs to simulate of a grid, and after how many ended CTAs the ones begin and end that stand for the rest.
 
-    The last round is as full as that of the grid.
+    They are the second half without the last round: L2 is full of written data. The last round is as full as the grid's.
     """
     rounds = max(FEWEST_ROUNDS, most // places)
-    looked = min(ctas, rounds * places + ctas % places)
-    if looked > known:
-        looked = known
-    return looked, [places, looked - places] if looked >= 3 * places else [0, looked]
+    looked = min(ctas, known, rounds * places + ctas % places)
+    if looked < 3 * places:
+        return looked, [0, looked]
+    return looked, [looked // 2 if looked >= 6 * places else places, looked - places]
 
 
 def calibrated(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, cycles: float) -> Steps:
