@@ -7,6 +7,7 @@ they are, with equal results.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -221,9 +222,9 @@ def _with_rest(launch: Simulation, work: float, traffic: float) -> NDArray[np.fl
 
 
 def _part(ctas: int, known: int, places: int, most: int) -> tuple[int, list[int]]:
-    """How many CTAs to simulate of a grid, and after how many ended CTAs the ones begin and end that stand for the rest.
+    """How many CTAs to simulate of a grid, and the ended CTAs between which those lie that the rest is like.
 
-    They are the second half without the last round: L2 is full of written data. The last round is as full as the grid's.
+    They are the second half but for the last round: L2 is full of written data. The last round is the grid's.
     """
     rounds = max(FEWEST_ROUNDS, most // places)
     looked = min(ctas, known, rounds * places + ctas % places)
@@ -257,9 +258,8 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
-    none = "far_cycles far_sm_cycles cta_dispatch_cycles cta_launch_spread_cycles drain_cycles dirty_share"
-    none = [*none.split(), "dram_wait_cycles", *(name for name in type(chip).model_fields if "per_cycle" in name)]
-    bare = chip.model_copy(update=dict.fromkeys(none))
+    shared = re.compile("per_cycle|far_|cta_|drain_|dirty_share|dram_wait_cycles")
+    bare = chip.model_copy(update=dict.fromkeys(filter(shared.search, type(chip).model_fields)))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
         numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, sets=1)

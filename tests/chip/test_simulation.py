@@ -291,7 +291,10 @@ def test_sms_begin_one_after_another_and_those_that_accessed_memory_end_the_laun
 def test_an_sm_alone_begins_and_drains_as_the_last_of_all_does():
     """So that a launch whose SMs do not slow each other down is not said to be limited by L2 or DRAM."""
     for ctas in (1, 2, 132):
-        given, of = steps([(500, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (0, 0, 0, END, 0)], lines=[0]), grid(ctas, far=512)
+        given, of = (
+            steps([(500, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (0, 0, 0, END, 0)], lines=[0]),
+            grid(ctas, far=512),
+        )
         together = clock.all_sms(given, of, ARCH, H200)
         assert clock.one_sm(given, of, ARCH, H200, 1) == pytest.approx(together.end, rel=0.04), ctas
 
