@@ -382,8 +382,21 @@ def test_a_part_of_a_long_grid_has_whole_rounds_and_the_same_last_round():
     looked, marks = clock._part(10_037, 10_037, 100, 900)
     assert looked % 100 == 37
     assert looked < 1000
-    assert marks == [100, looked - 100]
+    assert marks == [looked // 2, looked - 100]
+    assert clock._part(437, 437, 100, 400) == (437, [100, 337])
     assert clock._part(50, 50, 100, 900)[0] == 50
+
+
+def test_the_rest_of_a_long_grid_writes_back_all_that_it_stores(monkeypatch):
+    """L2 holds back what the first 64 of 3,000 CTAs store. A tenth of the CTAs are simulated."""
+    monkeypatch.setattr(clock, "MOST_WORK", 40_000)
+    chip = H200.model_copy(update={"sms": 4, "gpcs": 1, "l2_dirty_kibibytes": 512, "l2_kept_kibibytes": 0})
+    given = steps([*((1, 0, 0, STORE, n) for n in range(64)), (0, 0, 0, END, 0)], lines=np.arange(64) * 128)
+    given = given._replace(stores=np.ones(64, np.int64))
+    ended = clock.all_sms(given, grid(3000, far=1 << 13), ARCH, chip)
+    assert ended.looked < 400
+    assert ended.counts[DIRTIED] == pytest.approx(2 * 3000 * 64, rel=0.01)
+    assert ended.counts[WRITTEN] == pytest.approx(2 * (3000 * 64 - 4096), rel=0.02)
 
 
 @pytest.fixture(scope="module")
