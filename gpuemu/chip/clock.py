@@ -110,7 +110,7 @@ class Grid:
                 lengths.append(move.length)
                 continue
             turns.append(move.shape[1] if move is not None and move.ndim > 1 else 0)
-            far.append(np.zeros(0, np.int64) if move is None or len(move) == 1 else move.reshape(-1))
+            far.append(np.zeros(0, np.int64) if move is None or move.shape == (1,) else move.reshape(-1))
             line = int(self.pattern.line[self.pattern.stream == stream][0])
             buffer = max(0, int(np.searchsorted(starts[:, 0], line, "right")) - 1)
             begins.append(int(starts[buffer, 0]))
@@ -125,7 +125,7 @@ class Grid:
         for row, move in enumerate(self.moved.values()):
             if move is None:
                 found[row] = PRIVATE
-            elif isinstance(move, np.ndarray) and move.ndim == 1 and len(move) == 1:
+            elif isinstance(move, np.ndarray) and move.shape == (1,):
                 found[row] = FIXED
         return found
 

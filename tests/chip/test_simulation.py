@@ -387,6 +387,13 @@ def test_a_part_of_a_long_grid_has_whole_rounds_and_the_same_last_round():
     assert clock._part(50, 50, 100, 900)[0] == 50
 
 
+def test_one_cta_of_a_grid_keeps_the_places_of_its_copies():
+    given = steps([(1, 0, 0, LOAD, 0), (0, 0, 0, END, 0)], lines=[0])
+    whole = replace(grid(3), moved={0: np.array([[128], [512], [1024]])})
+    some = launch(given, whole.of([1]))
+    assert simulation.address_of(some, 0, 0) == 512
+
+
 def test_the_rest_of_a_long_grid_writes_back_all_that_it_stores(monkeypatch):
     """L2 holds back what the first 64 of 3,000 CTAs store. A tenth of the CTAs are simulated."""
     monkeypatch.setattr(clock, "MOST_WORK", 40_000)
