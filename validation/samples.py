@@ -43,7 +43,7 @@ ARGUMENTS = {
 _FOREIGN = re.compile(
     r"OpenGL|GLUT|GLEW|Vulkan|EGL|NvSci|NVSCI|FreeImage|OpenMP|\bMPI\b|D3D|CUDA::(?!cudart\b|cuda_driver\b)\w+|NVJITLINK|NVVM_LIB"
 )
-"""What a CMakeLists.txt names for graphics and for libraries besides the runtime and the driver."""
+"""Names in a CMakeLists.txt of graphics, and of libraries besides the runtime and the driver."""
 _TEXTURES = re.compile(r"\b(tex[123]D\w*|cudaTextureObject_t|surf[123]D\w+|cuTexRef\w+|curand_kernel\.h|curand\.h)\b")
 _SEVERAL_DEVICES = re.compile(r"GPU|P2P|IPC|p2p|topology|Ipc")
 _PASSED = re.compile(
