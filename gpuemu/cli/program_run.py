@@ -71,7 +71,8 @@ def run_on(arch: Architecture, command: Sequence[str], options: ProgramOptions, 
     )  # fmt: skip
     maker = Maker(settings)
     journal = maker.journal
-    further = Further(command if built is None else built.command, "" if built is None else built.how)
+    how = "" if built is None else built.how
+    further = Further(command if built is None else built.command, how, options.checked)
     try:
         with left_to_a_script():
             code, refused = run_program(list(command), maker)

@@ -115,10 +115,13 @@ def summary(journal: Journal, arch: Architecture, further: Further, columns: int
 
 @dataclass(frozen=True)
 class Further:
-    """Further commands. `how_to_build` is the command that builds the program, if gpuemu has built it."""
+    """Further commands. `how_to_build`: the command that builds the program, if gpuemu has built it. `is_checked`: the
+    launches were checked.
+    """
 
     command: Sequence[str]
     how_to_build: str = ""
+    is_checked: bool = False
 
     def lines(self, journal: Journal) -> list[str]:
         """Commands that show more. The first is about the kernel with the longest total time."""
@@ -128,7 +131,7 @@ class Further:
         return [
             *filter(None, [self.how_to_build]),
             f"gpuemu exec --why {shlex.quote(slowest.kernel)} -- {program}",
-            f"gpuemu exec --check -- {program}",
+            *([] if self.is_checked else [f"gpuemu exec --check -- {program}"]),
             f"gpuemu exec --format html -o report.html -- {program}",
         ]
 

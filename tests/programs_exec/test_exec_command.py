@@ -79,6 +79,7 @@ def test_output_exit_code_and_table(program: Path) -> None:
     assert any(line.startswith("H200: 3 launches of 1 kernel") for line in lines)
     assert any(line.split()[:2] == ["HtoD", "1"] for line in lines)
     assert f"  gpuemu exec --why scale -- {program} '' 3 7" in lines
+    assert f"  gpuemu exec --check -- {program} '' 3 7" in lines
 
 
 def test_standard_input_reaches_the_program(program: Path) -> None:
@@ -124,6 +125,8 @@ def test_check_finds_errors_and_sets_the_exit_code(program: Path, what: str) -> 
     assert ran.returncode == (9 if what else 4)
     assert ran.stdout.endswith("no error timed\n")
     assert ("racecheck" in ran.stderr and "app.cu:9" in ran.stderr) is bool(what)
+    assert "gpuemu exec --why scale" in ran.stderr
+    assert "gpuemu exec --check --" not in ran.stderr
 
 
 def test_a_fault_is_told_with_its_line_and_is_the_programs_error(program: Path) -> None:
