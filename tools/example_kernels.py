@@ -15,7 +15,7 @@ import numpy as np
 SOURCES = Path(__file__).resolve().parent.parent / "traces" / "src"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
 AMPERE_AND_LATER = ARCHITECTURES[1:]
-HOPPER = ("sm_90",)
+HOPPER, BLACKWELL = ("sm_90",), ("sm_100",)
 
 Arguments = tuple[list[Any], int, Any]
 """The arguments of a launch, which of them is the output, and what must be in it afterwards."""
@@ -331,6 +331,9 @@ EXAMPLES = (
     Example("hopper.cu", "attention", "64 queries, 256 keys, a head of 64: TMA, wgmma with P in registers", (128, 1, 1),
             _attention, dynamic_shared_bytes=5 * 64 * 64 * 2, architectures=HOPPER, options=_FOR_HOPPER,
             tolerance=2e-4),
+    Example("blackwell.cu", "product_tcgen05", "128x128x512 half-precision product: TMA, tcgen05 in tensor memory",
+            (128, 1, 1), _hopper_product(True), dynamic_shared_bytes=_RING, architectures=BLACKWELL,
+            options=("-arch=sm_100a",)),
     Example(_WRITTEN_E, "written_padded_slip", "the padded static kernel as published, which computes M M",
             (16, 16, 1), _tiled_product(_WIDTH, slip=True), grid=_GRID),
 )  # fmt: skip

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT), str(HERE.parent), str(HERE)]
 
-from example_kernels import EXAMPLES, SOURCES, Boxed, Example  # noqa: E402
+from example_kernels import EXAMPLES, HOPPER, SOURCES, Boxed, Example  # noqa: E402
 
 LAUNCHES = 16
 CYCLES = "sm__cycles_active.max"
@@ -44,7 +44,7 @@ MEASURED = HERE / "h100" / "examples.csv"
 
 def examples() -> list[Example]:
     """Those for Hopper alone."""
-    return [example for example in EXAMPLES if example.options]
+    return [example for example in EXAMPLES if example.architectures == HOPPER]
 
 
 def launch(example: Example, cubin: Path, times: int) -> bool:

@@ -99,7 +99,7 @@ def test_a_kernel_that_ships_is_clean(example: Any) -> None:
     arguments = EXAMPLES.passed(given)
     report = gpuemu.check(
         EXAMPLES.SOURCES / example.source, example.kernel, example.grid, example.block, example.dynamic_shared_bytes,
-        arguments, options=example.options, arch="sm_90" if example.options else None,
+        arguments, options=example.options, arch=example.architectures[0] if example.options else None,
     )  # fmt: skip
     np.testing.assert_allclose(arguments[output], expected, rtol=0, atol=example.tolerance)
     found = [f for f in report.findings if f.severity is not Severity.INFORMATION]
