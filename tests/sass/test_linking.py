@@ -55,11 +55,12 @@ def test_code_and_lines_are_those_of_all_pieces(debug: Cubin) -> None:
     function = decode_function(debug, "chain")
     assert len(function.code) * 16 == len(function.machine_code) == 16 * len(function.source_lines)
     assert [i.offset for i in function.code] == list(range(0, len(function.machine_code), 16))
-    start = function.image.addresses["_Z5thirdi"]
+    start = function.image.starts["_Z5thirdi"]
     assert function.image.place(start + 32) == "_Z5thirdi+0x0020"
+    assert function.image.entries[function.image.addresses["_Z5thirdi"]] == start, "a pointer has a value of its own"
     assert function.source_line(start + 16) == (function.source_file, 4)
     calls = [i for i in function.code if i.opcode.startswith("CALL")]
-    assert {f"{function.image.addresses[name]:#x}" for name in ("_Z6secondi", "_Z5thirdi")} <= {
+    assert {f"{function.image.starts[name]:#x}" for name in ("_Z6secondi", "_Z5thirdi")} <= {
         i.operands[0] for i in calls
     }
     most = max(piece.code.registers_per_thread for piece in function.image.pieces)
