@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpuemu import load_arch
 from gpuemu.chip import clock
 from gpuemu.chip.clock import Grid
-from gpuemu.chip.simulation import Steps
+from gpuemu.chip.state import Steps
 from gpuemu.chip.streams import L2Requests
 
 ARCH = load_arch("sm_90")
@@ -40,5 +42,5 @@ def grid(ctas=1, resident=1, cold=False, far=None):
 
 def launch(given, of, sms=1, chip=H200, marks=(), **values):
     """A launch of these steps that has not begun."""
-    numbers = clock._chip(ARCH, chip, of, sms)._replace(**values)
+    numbers = clock._chip(ARCH, chip, replace(of, accesses=len(given.lead) > 0), sms)._replace(**values)
     return clock._launch(given, of, numbers, list(marks))

@@ -258,6 +258,9 @@ class BarrierTimes(Part, owner=BARRIER_WAIT):
 
     latency_cycles: int = cycles("fixed part")
     arrival_interval_cycles: int = BARRIER_UNIT.owns(cycles("part per warp, of all CTAs", low=0))
+    queue_entries: int = BARRIER_UNIT.owns(
+        whole("arrivals of a sub-core that may wait for the unit", 1, 64, "arrivals")
+    )
     single_warp_cycles: int = BARRIER_UNIT.owns(
         cycles("time for which a barrier of a single warp occupies the unit", low=0)
     )

@@ -36,6 +36,7 @@ from gpuemu.chip.memory import (
     MERGES,
     PEAK,
     STORED,
+    SUB_CORES,
     UNWRITTEN,
     WAYS,
     WORKED,
@@ -46,7 +47,8 @@ from gpuemu.chip.memory import (
     slices_at,
     units,
 )
-from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE, Moves, Places, Simulation, Steps
+from gpuemu.chip.simulation import ANYWHERE, FIXED, PRIVATE
+from gpuemu.chip.state import Moves, Places, Simulation, Steps, as_lists
 from gpuemu.chip.streams import Anywhere, L2Requests, Move, Numbers
 from gpuemu.engine import twins
 
@@ -72,6 +74,7 @@ class Grid:
     """The CTAs of a grid: where their data lie, relative to the pattern, and how much work each has.
 
     `weights`: each CTA's fraction of the instructions, loads and stores of the pattern. `buffers`: address and size.
+    `accesses`: whether any CTA sends requests to L2.
     """
 
     pattern: L2Requests
@@ -80,6 +83,7 @@ class Grid:
     buffers: tuple[tuple[int, int], ...]
     resident: int
     cold: bool
+    accesses: bool = True
 
     @property
     def ctas(self) -> int:
@@ -186,7 +190,7 @@ def one_sm(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts, most: 
     _run(launch, looked, looked * each)
     counts = _with_rest(launch, most / looked - 1, most / looked - 1)
     last = max(share(sm) for sm in range(min(chip.sms, len(grid.weights[0]))))
-    drain = (0.5 + last / 2) * (chip.drain_cycles or 0) if len(steps.lead) else 0.0
+    drain = (0.5 + last / 2) * (chip.drain_cycles or 0) if grid.accesses else 0.0
     return max(float(counts[END_AT]) + last * (chip.start_spread_cycles or 0) + drain, float(counts[LAST]))
 
 
@@ -302,9 +306,10 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
         overhead_cycles=float(arch.launch.overhead_cycles),
         cta_interval=float(arch.launch.cta_interval_cycles), start_spread=float(chip.start_spread_cycles or 0),
-        drain=float(chip.drain_cycles or 0), cta_launch=float(arch.sm.cta_launch_cycles),
+        drain=float(chip.drain_cycles or 0) if grid.accesses else 0.0, cta_launch=float(arch.sm.cta_launch_cycles),
         cta_launch_spread=float(chip.cta_launch_spread_cycles or 0),
         report_cycles=chip.cta_dispatch_cycles or 0.0,
+        older_first=int(arch.issue.policy == "greedy_then_fair"),
     )  # fmt: skip
 
 
@@ -326,10 +331,12 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
         on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
         next=np.zeros(places * warps, np.int64), order=_first_sms(chip.sms, places),
         taken=np.zeros(chip.sms, np.int64), parked=np.full(places * warps, -1),
+        wants=np.zeros(places * warps), ready=np.zeros(places * warps),
+        in_line=np.zeros(SUB_CORES * chip.sms, np.int64),
         reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
-    most = places * (warps + 1)
+    most = places * (warps + 1) + SUB_CORES * chip.sms
     queue = Queue(np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(2, np.int64))
     kinds = grid.kinds()
     move = np.array([kinds.get(row, row) for row in np.asarray(steps.move).tolist()], np.int64)
@@ -381,19 +388,10 @@ def _run(launch: Simulation, until: int, work: int) -> None:
         _compiled()(launch, until)
     else:
         with unaided():
-            plain = Simulation(*(_as_lists(part) for part in launch))
+            plain = Simulation(*(as_lists(part) for part in launch))
             simulation.run(plain, until)
         columns: Any = zip((*launch.memory, *launch.places), (*plain.memory, *plain.places), strict=True)
         for column, numbers in columns:
             column[:] = numbers
         launch.kept[:] = plain.kept
     assert launch.first >= 0 or launch.memory.counts[DONE] == until, "warps wait forever"
-
-
-def _as_lists(part: Any) -> Any:
-    """Return the numbers in lists, because plain Python reads those faster."""
-    if isinstance(part, np.ndarray):
-        return part.tolist()
-    if isinstance(part, tuple):
-        return type(part)(*(_as_lists(one) for one in part)) if hasattr(part, "_fields") else part
-    return part

@@ -82,7 +82,8 @@ def simulate_launch(
     steps = steps_of(alone.program, alone.log, 0, _by_itself(pattern, program, reference), rows, arch, serial)
     buffers = (*sample.buffers, (LOCAL, places * LOCAL_BYTES)) if sample and sample.buffers else ()
     weights = work / run.counts[reference], *(parts(trace, work, number, stores) for stores in (False, True))
-    grid = Grid(pattern, moved, weights, buffers, resident, is_cold(arch))
+    accesses = any(len(t.line) for t in full)
+    grid = Grid(pattern, moved, weights, buffers, resident, is_cold(arch), accesses)
     own = grid.of([min(n, trace.launch.ctas - 1) for n in run.numbers])  # a trace by hand may have any numbers
     steps = clock.calibrated(steps, own, arch, chip, float(run.log.cta_end.max()))
     ended = clock.all_sms(steps, grid, arch, chip)

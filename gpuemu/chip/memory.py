@@ -43,7 +43,7 @@ class Chip(NamedTuple):
     """The numbers of a chip, in cycles, and cycles per sector, line or half. With 0, a resource limits nothing.
 
     `half_alone`: what a half of a line takes more than half of a line's time, as a fraction, if the other half is not
-    on its way.
+    on its way. `older_first`: whether a sub-core prefers warps of older CTAs.
     """
 
     sms: int
@@ -82,6 +82,7 @@ class Chip(NamedTuple):
     cta_launch: float
     cta_launch_spread: float
     report_cycles: float
+    older_first: int
 
 
 class MemoryUnits(NamedTuple):

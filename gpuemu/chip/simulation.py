@@ -12,9 +12,7 @@ Plain functions on flat sequences of numbers, of which `engine.twins` makes comp
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from gpuemu.chip.events import Queue, pop, push
+from gpuemu.chip.events import pop, push
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
@@ -23,10 +21,6 @@ from gpuemu.chip.memory import (
     LAST,
     SUB_CORES,
     WORKED,
-    Chip,
-    Floats,
-    Ints,
-    MemoryUnits,
     find,
     keep_line,
     load_line,
@@ -37,6 +31,7 @@ from gpuemu.chip.memory import (
     store_line,
     take,
 )
+from gpuemu.chip.state import Simulation, Steps
 
 RUN, LOAD, STORE, ATOMIC, REDUCTION, REPLY, ARRIVE, MEET, END = range(9)
 """The action of a step after its work: none, a request of four kinds, a wait for a reply, an arrival at a meeting, a
@@ -51,100 +46,6 @@ OWN_BITS, FAR_AWAY = 30, 1 << 50
 """Data that each CTA has for itself lie 2**OWN_BITS bytes apart, from FAR_AWAY on."""
 NOWHERE, OWN = -(1 << 60), -(1 << 59)
 """In place of a distance: the CTA does not access the line, or it has data of its own."""
-
-
-class Steps(NamedTuple):
-    """The steps of a CTA. Warp w has the steps `first[w]` to `first[w + 1]` and begins `start[w]` cycles after the CTA.
-
-    `wait`: cycles that pass in any case before the step. `issue`: cycles for which they occupy the sub-core
-    `sub_core[w]` in the first place of an SM, and as many further ones on as warps are before it in other places.
-    `stage`: cycles of the data stage. `at`: the number of a request or a meeting, or the cycles of the end.
-    Request r is for the lines `line_of[r]` to `line_of[r + 1]`, `lead[r]` cycles after its step; `stores[r]`: whether
-    it stores. Its reply is an arrival at `meets[r]`, if that is not -1. A meeting needs `arrivals[m]`.
-
-    A line has its address, a bit for each sector, the sectors sent, the sectors of its mask (for a load: 1 if it
-    does not merge), the cycles of its atomics in
-    L2, the number of its move, its turn in it, and the fraction of the CTA's loads or stores before it. `tail`: cycles
-    from the end of the last warp to that of the CTA.
-    """
-
-    first: Ints
-    start: Ints
-    sub_core: Ints
-    wait: Floats
-    issue: Floats
-    stage: Floats
-    kind: Ints
-    at: Ints
-    line_of: Ints
-    lead: Ints
-    stores: Ints
-    meets: Ints
-    arrivals: Ints
-    address: Ints
-    mask: Ints
-    sent: Ints
-    masks: Ints
-    serial: Floats
-    move: Ints
-    turn: Ints
-    before: Floats
-    tail: int
-
-
-class Moves(NamedTuple):
-    """Where the data of each CTA lie, as the distance from those of the CTA with the steps.
-
-    It is `far[of[m] + n]` for CTA n in move m, or, for copies known one by one, `far[of[m] + n * turns[m] + turn]`.
-    Addresses wrap around in a buffer: `begin` and `length` of each move. `work`, `loads`, `stores`: each CTA's fraction
-    of the instructions, loads and stores of the steps.
-    """
-
-    far: Ints
-    of: Ints
-    turns: Ints
-    begin: Ints
-    length: Ints
-    work: Floats
-    loads: Floats
-    stores: Floats
-
-
-class Places(NamedTuple):
-    """The places for CTAs on all SMs: the steps of their warps, the replies to their requests, and their meetings.
-
-    `order`: the SM of each of the first CTAs, one for each place. `taken`: CTAs of each SM so far. `on`: the CTA of a
-    place; `live`: its warps that have not ended; `ends`: the cycle of its last effect. `next`: the step of each warp;
-    `parked`: the meeting that it waits for, or -1.
-    """
-
-    on: Ints
-    live: Ints
-    ends: Floats
-    next: Ints
-    order: Ints
-    taken: Ints
-    parked: Ints
-    reply: Floats
-    missing: Ints
-    met: Floats
-
-
-class Simulation(NamedTuple):
-    """Everything that `run` reads and changes. `marks`: numbers of CTAs after whose end `counts` are kept in `kept`.
-
-    `first`: the first CTA of an earlier launch that only leaves its lines in L2, or -1.
-    """
-
-    steps: Steps
-    moves: Moves
-    chip: Chip
-    memory: MemoryUnits
-    places: Places
-    queue: Queue
-    marks: Ints
-    kept: Floats
-    first: int
 
 
 def address_of(launch: Simulation, line: int, cta: int) -> int:
@@ -231,23 +132,60 @@ def ask(launch: Simulation, sm: int, cta: int, step: int, now: float) -> float:
     return done
 
 
+def core_of(launch: Simulation, place: int, w: int) -> int:
+    """The sub-core of a warp, of those of all SMs."""
+    steps, resident = launch.steps, launch.chip.resident
+    return SUB_CORES * (place // resident) + (steps.sub_core[w] + place % resident * len(steps.start)) % SUB_CORES
+
+
 def go_on(launch: Simulation, warp: int, now: float) -> None:
     """A warp does the work before its next step."""
-    steps, chip, places = launch.steps, launch.chip, launch.places
+    steps, chip, places, memory = launch.steps, launch.chip, launch.places, launch.memory
     warps = len(steps.start)
     place, w = warp // warps, warp % warps
     places.next[warp] += 1
-    step, sm, at = places.next[warp], place // chip.resident, slices_at(chip)
+    step, at = places.next[warp], slices_at(chip)
     part = launch.moves.work[places.on[place]]
     ready = now + part * steps.wait[step]
     issue, stage = part * steps.issue[step], part * steps.stage[step]
-    launch.memory.counts[WORKED] += ready - now + issue
-    if issue > 0:
-        core = at[6] + SUB_CORES * sm + (steps.sub_core[w] + place % chip.resident * warps) % SUB_CORES
-        ready = max(ready, now + take(launch.memory, core, now, issue) + issue)
+    memory.counts[WORKED] += ready - now + issue
     if stage > 0:
-        ready = max(ready, now + take(launch.memory, at[7] + sm, now, stage) + stage)
+        ready = max(ready, now + take(memory, at[7] + place // chip.resident, now, stage) + stage)
+    if issue > 0:
+        core = core_of(launch, place, w)
+        if chip.older_first > 0 and (places.in_line[core] > 0 or memory.free[at[6] + core] > now):
+            places.wants[warp], places.ready[warp] = issue, ready
+            places.in_line[core] += 1
+            if places.in_line[core] == 1:
+                push(launch.queue, memory.free[at[6] + core], -1 - len(places.on) - core)
+            return
+        ready = max(ready, now + take(memory, at[6] + core, now, issue) + issue)
     push(launch.queue, ready, warp)
+
+
+def serve(launch: Simulation, core: int, now: float) -> None:
+    """A sub-core is free: of the warps in line, one of the oldest CTA goes on, the one that did the fewest steps."""
+    steps, chip, places, memory = launch.steps, launch.chip, launch.places, launch.memory
+    warps, unit = len(steps.start), slices_at(chip)[6] + core
+    best, best_cta, best_done = -1, 0, 0
+    first = core // SUB_CORES * chip.resident
+    for place in range(first, first + chip.resident):
+        cta = places.on[place]
+        if best >= 0 and cta > best_cta:
+            continue
+        for w in range(warps):
+            warp = place * warps + w
+            if places.wants[warp] > 0 and core_of(launch, place, w) == core:
+                done = places.next[warp] - steps.first[w]
+                if best < 0 or cta < best_cta or done < best_done:
+                    best, best_cta, best_done = warp, cta, done
+    issue = places.wants[best]
+    places.wants[best] = 0.0
+    places.in_line[core] -= 1
+    take(memory, unit, now, issue)
+    push(launch.queue, max(places.ready[best], now + issue), best)
+    if places.in_line[core] > 0:
+        push(launch.queue, memory.free[unit], -1 - len(places.on) - core)
 
 
 def begin_cta(launch: Simulation, place: int, cta: int, at: float) -> None:
@@ -358,10 +296,11 @@ def run(launch: Simulation, until: int) -> int:
         if what >= 0:
             take_step(launch, what, now)
             continue
+        if what < -len(launch.places.on):
+            serve(launch, -1 - len(launch.places.on) - what, now)
+            continue
         told = now + take(memory, report, now, chip.report_cycles) + chip.report_cycles
-        drained = told
-        if len(launch.steps.lead) > 0:  # an SM that has accessed memory
-            drained += (0.5 + share((-1 - what) // chip.resident) / 2) * chip.drain
+        drained = told + (0.5 + share((-1 - what) // chip.resident) / 2) * chip.drain
         memory.counts[END_AT] = max(memory.counts[END_AT], drained)
         memory.counts[DONE] += 1
         for mark in range(len(launch.marks)):

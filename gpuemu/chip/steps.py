@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.meetings import Meetings, meetings_of
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, REDUCTION, REPLY, RUN, STORE, Steps
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, REDUCTION, REPLY, RUN, STORE
+from gpuemu.chip.state import Steps
 from gpuemu.chip.streams import L2Requests, Numbers
 from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind

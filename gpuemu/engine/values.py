@@ -140,6 +140,7 @@ class Values(Record):
     shared_memory_ports_write: int
     barrier_latency_cycles: int
     barrier_arrival_interval_cycles: int
+    barrier_queue_entries: int
     barrier_single_warp_cycles: int
     barrier_drain_cycles: int
     barrier_fence_ways: int

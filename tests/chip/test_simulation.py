@@ -259,6 +259,20 @@ def test_ctas_of_one_warp_share_the_sub_cores_of_their_sm(ctas, end):
     assert some.memory.counts[END_AT] == end
 
 
+def test_a_sub_core_prefers_warps_of_older_ctas_if_the_scheduler_does():
+    turns = [(0, 10, 0, RUN, 0)] * 10 + [(0, 0, 0, END, 0)]
+
+    def ends(older_first):
+        some = launch(
+            steps(turns), grid(8, 8), overhead_cycles=0.0, report_cycles=0.0, cta_interval=0.0, older_first=older_first
+        )
+        simulation.run(some, 8)
+        return list(some.places.ends)
+
+    assert ends(1) == [100.0] * 4 + [200.0] * 4
+    assert ends(0) == [190.0] * 4 + [200.0] * 4
+
+
 def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
     asks = [(0, 0, 0, LOAD, 0), (0, 0, 0, REPLY, 0), (5, 0, 0, ARRIVE, 0), (0, 0, 0, END, 0)]
     waits = [(1, 0, 0, MEET, 0), (2, 0, 0, END, 0)]
@@ -272,7 +286,7 @@ def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():
 
 def test_sms_begin_one_after_another_and_those_that_accessed_memory_end_the_launch_later():
     waits, loads = [(500, 0, 0, END, 0)], [(500, 0, 0, LOAD, 0), (0, 0, 0, END, 0)]
-    values = {"overhead_cycles": 0.0, "report_cycles": 0.0, "start_spread": 150.0, "drain": 340.0}
+    values = {"overhead_cycles": 0.0, "report_cycles": 0.0, "start_spread": 150.0, "drain": 0.0}
 
     def end(ctas, given, lines=()):
         some = launch(steps(given, lines=lines), grid(ctas), sms=132, **values)
@@ -281,11 +295,13 @@ def test_sms_begin_one_after_another_and_those_that_accessed_memory_end_the_laun
 
     assert end(1, waits) == 500
     assert 640 < end(132, waits) < 650
-    values["drain"] = 0.0
     alone, all_of_them = end(1, loads, [0]), end(132, loads, [0])
     values["drain"] = 340.0
     assert end(1, loads, [0]) - alone == 170
     assert 290 < end(132, loads, [0]) - all_of_them < 340
+    idle = replace(grid(), accesses=False)
+    given = steps(loads, lines=[0])
+    assert clock.one_sm(given, grid(), ARCH, H200, 1) - clock.one_sm(given, idle, ARCH, H200, 1) == pytest.approx(170)
 
 
 def test_an_sm_alone_begins_and_drains_as_the_last_of_all_does():

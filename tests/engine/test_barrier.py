@@ -251,6 +251,33 @@ def test_the_barrier_of_one_cta_is_served_behind_that_of_another():
     assert [issues(result, w) for w in range(4)] == [[0, 16]] * 2 + [[0, 20]] * 2
 
 
+@pytest.mark.parametrize(("entries", "cycles"), [(1, [0, 1, 3, 5, 7]), (2, [0, 1, 2, 3, 5]), (5, [0, 1, 2, 3, 4])])
+def test_an_arrival_waits_for_room_in_the_queue_of_its_sub_core(entries, cycles):
+    trace = builder(17)
+    with trace.only(warps=[0, 4, 8, 12, 16]):
+        emit(trace, "BAR.SYNC 0x1, 0xa0 | S1")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(barrier__queue_entries=entries))
+    found = sorted(issues(result, w)[0] for w in (0, 4, 8, 12, 16))
+    assert [c - found[0] for c in found] == cycles
+    assert (sum(warp.stalls["mio_throttle"] for warp in result.warps) > 0) == (entries < 5)
+
+
+@pytest.mark.parametrize(("entries", "share"), [(3, 0.25), (64, 0.9)])
+def test_the_youngest_cta_hardly_gets_a_turn_at_a_busy_barrier_unit(entries, share):
+    """H200: of three CTAs of 16 warps the last does a barrier while the others do seven."""
+    trace = builder(16, grid=(3, 1, 1), static_shared_bytes=0)
+    with trace.repeat(40):
+        emit(trace, "BAR.SYNC 0x0 | S1")
+        for _ in range(4):
+            emit(trace, "FFMA R1, R1, R0, R0 | S4")
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(barrier__queue_entries=entries))
+    first, last = issues(result, 0), issues(result, 32)
+    done = sum(cycle < first[-1] for cycle in last) / len(first)
+    assert done <= share if entries == 3 else done >= share
+
+
 @pytest.mark.parametrize(("value", "each"), [(0, 16), (4, 21.1), (7, 24.1)])
 def test_each_opening_empties_the_data_stage(value, each):
     """H200: 4 CTAs of 4 warps that store 4 wavefronts a warp between barriers need 22 cycles for each, not 16."""

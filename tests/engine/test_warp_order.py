@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import pytest
 from probes import builder, emit, issues, machine, run
@@ -361,3 +363,66 @@ def test_who_is_first_is_counted_when_it_is_chosen_and_not_ahead_of_a_barrier_th
     emit(trace, "EXIT | S5")
     result = gpuemu.run(trace.build(), machine(issue__issue_count_delay_cycles=19))
     assert [issues(result, warp)[2] for warp in (8, 12)] == [19, 18]
+
+
+def of_ctas(ctas: int, warps: int, lines: list[str], **values: int) -> list[list[int]]:
+    """The cycles in which the first warp of each CTA issues."""
+    trace = builder(warps, grid=(ctas, 1, 1), static_shared_bytes=0)
+    for line in lines:
+        emit(trace, line)
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), machine(**values))
+    return [issues(result, cta * warps) for cta in range(ctas)]
+
+
+def test_greedy_then_fair_lets_warps_of_an_older_cta_go_first():
+    """H200: a chain of FFMA in CTAs of 16 warps takes all turns, so the second CTA begins when the first has ended."""
+    chain = [f"{NEXT} | S4"] * 40
+    (alone,) = of_ctas(1, 16, chain)
+    first, second = of_ctas(2, 16, chain)
+    assert first[-1] == alone[-1]
+    assert second[3] > first[39]
+
+
+def test_but_a_warp_of_an_older_cta_that_yielded_goes_behind():
+    first, second = of_ctas(2, 4, [f"{NEXT} | S1 Y"] * 3)
+    assert [c - first[0] for c in first[:3]] == [0, 2, 4]
+    assert [c - first[0] for c in second[:3]] == [1, 3, 5]
+
+
+LINES = {"fma": "FFMA R3, R3, R2, R2 | S4 Y", "lop": "LOP3.LUT R1, R1, R0, R2, 0x96, !PT | S4 Y"}
+CTAS = Path(__file__).resolve().parents[2] / "tools" / "chip" / "h200" / "ctas.csv"
+
+
+def measured(kernel: str, warps: int, resident: int) -> list[int]:
+    """When the first CTAs of an H200's SM end, from the start of the first one."""
+    with CTAS.open(encoding="utf-8") as file:
+        found = [
+            (int(row["cta"]), int(row["end"]))
+            for row in csv.DictReader(file)
+            if (row["kernel"], int(row["warps"]), int(row["resident"])) == (kernel, warps, resident)
+            and int(row["ctas"]) < 9
+        ]
+    return [end for _, end in sorted(found)[:resident]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resident", [3, 4])
+@pytest.mark.parametrize("warps", [8, 16])
+@pytest.mark.parametrize("kernel", list(LINES))
+def test_ctas_of_an_sm_end_one_after_another_as_measured(kernel, warps, resident):
+    trace = builder(warps, grid=(resident, 1, 1), static_shared_bytes=0)
+    emit(trace, "S2R R0, SR_TID.X | W0 S1")
+    emit(trace, "BAR.SYNC 0x0 | B0 S5")
+    for number in range(12):
+        emit(trace, "CS2R.32 R5, SR_CLOCKLO | S7 Y")
+        if number == 0:
+            emit(trace, "LDC R2, c[0x0][0x218] | W1 S1")
+            emit(trace, f"{LINES[kernel]} B1")
+        for _ in range(16 - (number == 0)):
+            emit(trace, LINES[kernel])
+    emit(trace, "EXIT | S5")
+    result = gpuemu.run(trace.build(), gpuemu.load_arch("sm_90"))
+    starts = [min(issues(result, cta * warps + w)[2] for w in range(warps)) for cta in range(resident)]
+    ends = [max(issues(result, cta * warps + w)[-18] for w in range(warps)) - min(starts) for cta in range(resident)]
+    assert sorted(ends) == pytest.approx(sorted(measured(kernel, warps, resident)), rel=0.2)

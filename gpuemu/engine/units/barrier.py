@@ -1,8 +1,9 @@
 """The barrier unit joins the warps of a CTA. One unit serves all CTAs of the SM.
 
-The unit takes the arrivals of a cycle one by one, the oldest warp's first, each in `barrier.arrival_interval_cycles`.
-The unit releases all warps `barrier.latency_cycles` after the last arrival. A barrier of a single warp keeps the unit
-for `barrier.single_warp_cycles`. A barrier without a thread count waits for every warp of the CTA that has not ended. A
+Arrivals wait in a queue of their sub-core (`barrier.queue_entries`). The unit takes them in the order of their issue,
+of those of a cycle the oldest warp's first, each in `barrier.arrival_interval_cycles`. It releases all warps
+`barrier.latency_cycles` after the last arrival. A barrier of a single warp keeps the unit for
+`barrier.single_warp_cycles`. A barrier without a thread count waits for every warp of the CTA that has not ended. A
 cluster's barrier stops a warp at once. An opening is a fence at the data stage (`window.py`).
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Cta, State
-from gpuemu.engine.unit import Kept, Takes, Unit, each_warp
+from gpuemu.engine.unit import Kept, Takes, Unit, each_sub_core, each_warp
 from gpuemu.engine.units.phases import wake, wake_sub_core
-from gpuemu.engine.units.rings import length, nth, push, take
+from gpuemu.engine.units.pipes import enter_queue, leave_queue
+from gpuemu.engine.units.rings import length, nth, pop, push
 from gpuemu.engine.units.window import opens, way_of
 from gpuemu.isa.kind import Kind
 from gpuemu.isa.opcodes import CLUSTER_BARRIER
+from gpuemu.program.units import Destination
 
 IDS = CLUSTER_BARRIER + 1
 """The number of barriers of a CTA, with the cluster's as the last."""
@@ -33,14 +36,21 @@ class Gathering(Record):
 
 
 class BarrierUnit(Record):
-    """The unit: the warps whose arrival it has still to take, and the cycle in which it can take the next."""
+    """The unit, and the cycle in which it can take the next arrival."""
 
-    arrivals: int
     free_at: int
+
+
+class Arrivals(Record):
+    """A sub-core's queue of arrivals, for each its warp, its op and the cycle of its issue; it belongs to a `pipe`."""
+
+    queue: int
+    pipe: int
 
     def begin(self, m: Setup, number: int) -> None:
         """No warp has arrived."""
-        self.arrivals = m.room.ring("arrivals at barriers in a cycle", m.spec.sm_sub_cores + 1)
+        self.queue = m.room.ring("arrivals at barriers", 3 * (m.spec.barrier_queue_entries + 1))
+        self.pipe = m.pipe_behind(Destination.BARRIER, number)
 
 
 class AtBarrier(Record):
@@ -52,8 +62,11 @@ class AtBarrier(Record):
 
 def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
     """A warp issues a barrier instruction."""
-    state.at_barrier[w].op = o
-    push(state, state.barrier[0].arrivals, w)
+    own: Arrivals = state.arrivals[c]
+    push(state, own.queue, w)
+    push(state, own.queue, o)
+    push(state, own.queue, now)
+    enter_queue(state, own.pipe, now)
     wake(state, state.phase[0].barrier, now)
     if state.ops[o].arrives_only == 0:
         at_once = state.ops[o].barrier_id == CLUSTER_BARRIER
@@ -61,31 +74,44 @@ def take_barrier(state: State, c: int, w: int, o: int, now: int) -> None:
 
 
 def tick_barrier(state: State, now: int) -> int:
-    """Take the arrivals of this cycle, and open the barriers that are complete."""
-    arrived = state.barrier[0].arrivals
-    while length(state, arrived) > 0:
-        first = 0
-        for i in range(1, length(state, arrived)):
-            if nth(state, arrived, i) < nth(state, arrived, first):
-                first = i
-        w = nth(state, arrived, first)
-        take(state, arrived, first)
-        _arrive(state, w, now)
+    """Take the arrivals whose turn has come, and open the barriers that are complete."""
+    unit: BarrierUnit = state.barrier[0]
+    c = _next(state)
+    while c >= 0 and unit.free_at <= now:
+        own: Arrivals = state.arrivals[c]
+        w = pop(state, own.queue)
+        o = pop(state, own.queue)
+        pop(state, own.queue)
+        if leave_queue(state, state.cores[c], own.pipe, now + 1):
+            wake_sub_core(state, c, now + 1)
+        _arrive(state, w, o, now)
+        c = _next(state)
     for slot in range(state.sm[0].resident_ctas):
         number = state.cta_of_slot[slot]
         if number >= 0 and state.ctas[number].last_end == now + 1 and state.ctas[number].live > 0:
             for barrier in range(IDS):
                 if state.gatherings[slot * IDS + barrier].expected == 0:
                     _open_if_complete(state, state.ctas[number], barrier, now)
-    return NEVER
+    return unit.free_at if c >= 0 else NEVER
 
 
-def _arrive(state: State, w: int, now: int) -> None:
-    """Count the arrival of a warp that has issued a barrier instruction in this cycle."""
+def _next(state: State) -> int:
+    """The sub-core with the arrival that was issued first, of equals the oldest warp's; -1 without any."""
+    best, best_issue, best_warp = -1, NEVER, 0
+    for c in range(state.spec[0].sm_sub_cores):
+        queue: int = state.arrivals[c].queue
+        if length(state, queue) > 0:
+            w, issued = nth(state, queue, 0), nth(state, queue, 2)
+            if issued < best_issue or (issued == best_issue and w < best_warp):
+                best, best_issue, best_warp = c, issued, w
+    return best
+
+
+def _arrive(state: State, w: int, o: int, now: int) -> None:
+    """Count the arrival of a warp that has issued a barrier instruction."""
     spec = state.spec[0]
     unit: BarrierUnit = state.barrier[0]
-    at: AtBarrier = state.at_barrier[w]
-    op, cta = state.ops[at.op], state.ctas[state.warps[w].cta]
+    op, cta = state.ops[o], state.ctas[state.warps[w].cta]
     gathering = state.gatherings[cta.slot * IDS + op.barrier_id]
     if gathering.arrivals == 0:
         gathering.expected = op.barrier_warps
@@ -96,7 +122,8 @@ def _arrive(state: State, w: int, now: int) -> None:
     gathering.arrivals += 1
     gathering.taken_at = taken
     if op.arrives_only == 0:
-        at.id = op.barrier_id
+        state.at_barrier[w].id = op.barrier_id
+        state.at_barrier[w].op = o
     _open_if_complete(state, cta, op.barrier_id, now)
 
 
@@ -128,8 +155,14 @@ BARRIER = Unit(
     tick_barrier,
     records={
         "barrier": Kept(BarrierUnit),
+        "arrivals": Kept(Arrivals, each_sub_core),
         "at_barrier": Kept(AtBarrier, each_warp),
         "gatherings": Kept(Gathering, lambda m: m.program.resident_ctas * IDS),
     },
-    takes=(Takes(take_barrier, (Kind.BARRIER,)),),
-)
+    takes=(
+        Takes(
+            take_barrier, (Kind.BARRIER,), behind=Destination.BARRIER, throttle="mio_throttle",
+            queue=lambda s: s.barrier_queue_entries,
+        ),
+    ),
+)  # fmt: skip

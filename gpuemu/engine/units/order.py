@@ -1,13 +1,13 @@
 """The order of the warps of a sub-core that can issue in the same cycle (`issue.policy`).
 
 Greedy-then-fair, the policy of an H200: the scheduler stays with a warp until the warp yields, branches, or waits for
-its pipe or queue. Then it takes the warp with the lowest count of issues, and of equals the youngest. The counts have
-`issue.issue_count_bits` and see an issue `issue.issue_count_delay_cycles` late. When a full count would rise, all
-counts are halved instead.
+its pipe or queue. Then it takes a warp of the oldest CTA, of these the one with the lowest count of issues, and of
+equals the youngest. The counts have `issue.issue_count_bits` and see an issue `issue.issue_count_delay_cycles` late.
+When a full count would rise, all counts are halved instead.
 
 Three groups of warps come last: warps that yielded with their last instruction, warps that had to wait for room in a
 queue, and warps that a counter held back right after their last issue. The last group counts if its stall count was 1,
-or if nobody issued then and its pipe was free. In place of the count, greedy-then-youngest takes the youngest warp,
+or if nobody issued then and its pipe was free. In place of CTA and count, greedy-then-youngest takes the youngest warp,
 loose round-robin the warp whose last issue is longest ago, and oldest-first the oldest warp.
 """
 
@@ -58,6 +58,8 @@ def goes_before(state: State, w: int, other: int) -> int:
     behind, other_behind = _comes_last(state, w), _comes_last(state, other)
     if behind != other_behind:
         return 1 if behind < other_behind else 0
+    if state.warps[w].cta != state.warps[other].cta:
+        return 1 if state.warps[w].cta < state.warps[other].cta else 0
     if one.issues != two.issues:
         return 1 if one.issues < two.issues else 0
     return 1 if w > other else 0
