@@ -90,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Several processes take over tests from each other in whole stretches, so that a module's fixtures run in few of them.
 
-    A run of all tests needs its checked build too. Each compiles in a process of its own, whose gigabytes are then free.
+    A run of all tests needs its checked build too. Each compiles in a process of its own, at the same time.
     """
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"

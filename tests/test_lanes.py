@@ -89,7 +89,7 @@ def test_one_process_says_that_it_compiles_the_engine_although_the_test_passes(
     pytester.makepyfile("from gpuemu.engine import building\ndef test_it():\n    building.tell_compiling('the cache')")
     ran = pytester.runpytest_subprocess("-p", "lanes")
     ran.assert_outcomes(passed=1)
-    assert ran.errlines == ["compiling the engine, about 2 minutes, kept in the cache"]
+    assert ran.errlines == ["compiling the engine, about half a minute, kept in the cache"]
 
 
 def test_what_is_not_on_disk_is_compiled_before_processes_share_the_tests(

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -193,13 +193,20 @@ def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
         make(path.parent)
         with whole_file(path) as file:
             file.write(f"{_sum(content)}\n".encode() + content)
-        used = sorted((one.stat().st_mtime_ns, one.stat().st_size, one) for one in path.parent.iterdir())
-        total = sum(size for _, size, _ in used)
-        for _, size, one in used:
-            if total <= most_bytes or one == path:
-                break
-            one.unlink(missing_ok=True)
-            total -= size
+        with os.scandir(path.parent) as files:
+            found = [(file.stat(), file.path) for file in files]
+        total = sum(state.st_size for state, _ in found)
+        if total > most_bytes:
+            _throw_away_oldest(found, path, total - most_bytes)
     except OSError as error:
         if os.environ.get("GPUEMU_CACHE"):  # says nothing of a home without write access, as in containers
             tell_once(f"{cache_folder()}: {_why(error)}. gpuemu keeps nothing. {RIGHT}.")
+
+
+def _throw_away_oldest(found: Sequence[tuple[os.stat_result, str]], stays: Path, too_many: int) -> None:
+    """Delete the files that were used longest ago until so many bytes are free; `stays` and newer files stay."""
+    for state, name in sorted(found, key=lambda one: (one[0].st_mtime_ns, one[0].st_size, one[1])):
+        if too_many <= 0 or name == str(stays):
+            break
+        Path(name).unlink(missing_ok=True)
+        too_many -= state.st_size

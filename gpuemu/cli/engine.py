@@ -29,7 +29,7 @@ def engine() -> None:
     },
 )
 def build() -> None:
-    """Compile the engine now. This takes a minute or two of one core, once."""
+    """Compile the engine now. This takes about half a minute of one core, once."""
     from gpuemu.engine import building
 
     if building.is_possible() and building.is_ready():

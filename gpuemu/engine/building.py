@@ -41,7 +41,7 @@ _asked = 0
 _patience_s = cache.LOCK_S
 """Seconds to wait for another process that compiles: one wait in vain is enough."""
 Tell = Callable[[bool], None]
-"""A function called before minutes of compiling; with True, before another process compiles for minutes."""
+"""A function called before the engine is compiled; with True, before another process compiles it."""
 
 
 def is_possible() -> bool:
@@ -90,8 +90,8 @@ def load(tell: Tell | None = None) -> Loop:
 
 
 def tell_compiling(folder: Path) -> None:
-    """Say that the next step takes minutes, and where its result is kept."""
-    tell_line(f"compiling the engine, about 2 minutes, kept in {folder}")
+    """Say that the next step takes half a minute, and where its result is kept."""
+    tell_line(f"compiling the engine, about half a minute, kept in {folder}")
 
 
 def _wait(tell: Tell | None) -> None:

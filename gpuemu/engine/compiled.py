@@ -1,7 +1,7 @@
 """The loop over the phases as compiled code, if Numba is installed (a dependency where it has wheels).
 
-Compiling takes a minute or two of processor time, once for all architectures and traces. The result stays on disk until
-a rule, a declaration or a version changes.
+Compiling takes about half a minute of processor time, once for all architectures and traces. The result stays on disk
+until a rule, a declaration or a version changes.
 
 Units see arrays of records, records, and lists of numbers. Here these are types of their own: places in memory and
 nothing else. The compiler learns that no two fields share a place (TBAA), so it need not read a field again after a

@@ -18,7 +18,7 @@ class Observer:
     """An observer of a run; each of its methods does nothing."""
 
     def compiles(self, waits: bool) -> None:
-        """The engine is not compiled yet: this process, or another if it `waits`, first compiles it for minutes."""
+        """The engine is not compiled yet: this process, or another if it `waits`, compiles it first."""
 
     def begins(self, issued: Callable[[], int]) -> None:
         """A driver begins, also again when compiled code takes over. `issued` returns the warp instructions issued so

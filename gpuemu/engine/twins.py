@@ -65,6 +65,8 @@ def twins(
     """
     from numba import njit
 
+    from gpuemu.base.whole_programs import Part
+
     made: dict[str, ModuleType] = {}
     for name in units:
         source, instead = _source(name), ast.parse(texts.get(name, ""))
@@ -81,7 +83,7 @@ def twins(
                 # Only compiled code calls these, so they need no form for Python or C.
                 twin.__dict__[node.name] = njit(
                     function, error_model="numpy", boundscheck=check_bounds, _nrt=allocates,
-                    no_cpython_wrapper=True, no_cfunc_wrapper=True,
+                    no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=Part,
                 )  # fmt: skip
     return made
 
@@ -110,7 +112,7 @@ def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
     content = hashlib.sha256(compiler().encode())
     for text in texts.items():
         content.update("\0".join(text).encode())
-    for name in (__name__, "gpuemu.engine.compiled", *units):
+    for name in (__name__, "gpuemu.engine.compiled", "gpuemu.base.whole_programs", *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     numbers = {at for name in units for at in _numbers(name, units)}
     content.update(repr(sorted(numbers)).encode())
@@ -142,6 +144,8 @@ def cached(
     from numba import njit
     from numba.extending import overload
 
+    from gpuemu.base.whole_programs import Part
+
     home = folder_of(units, texts, folder, check_bounds=check_bounds)
     place, is_kept = cache.ready(home)
     path = place / "outermost.py"
@@ -161,7 +165,7 @@ def cached(
         function = getattr(made[units[-1]], name)
         return lambda state, until: function(state, until)
 
-    overload(inner, strict=False)(twin)
+    overload(inner, jit_options={"pipeline_class": Part}, strict=False)(twin)
     module.__dict__.update(inner=inner, holder=holder)
     for unit in units:  # code from disk asks for modules of these names, and reads nothing there
         sys.modules.setdefault(unit + TWIN, ModuleType(unit + TWIN))

@@ -5,8 +5,6 @@ As a program it compiles that, unless it is on disk.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,11 +29,15 @@ def with_toy() -> Iterator[None]:
 
 
 def load() -> Loop:
-    """The build, of the machine with the toy unit. Another process compiles it, whose gigabytes are then free again."""
-    if not cache.is_whole(folder()):
-        building.tell_compiling(folder())
-        subprocess.run([sys.executable, __file__], check=True)
-    return _load()
+    """The build, of the machine with the toy unit; it is compiled if it is not on disk."""
+    from gpuemu.engine.compiled import loop
+
+    with cache.turn(folder()) as is_made:
+        if not is_made:
+            building.tell_compiling(folder())
+        checked = loop(check_bounds=True)
+        checked(nothing(), 1)
+    return checked
 
 
 def folder() -> Path:
@@ -43,15 +45,6 @@ def folder() -> Path:
     return twins.folder_of(machine.modules(), machine.texts(), check_bounds=True)
 
 
-def _load() -> Loop:
-    from gpuemu.engine.compiled import loop
-
-    checked = loop(check_bounds=True)
-    checked(nothing(), 1)
-    return checked
-
-
 if __name__ == "__main__":
-    with with_toy(), cache.turn(folder()) as is_made:
-        if not is_made:
-            _load()
+    with with_toy():
+        load()

@@ -69,6 +69,7 @@ _NICE = 5
 def folder() -> Path:
     """The cache folder of the compiled loops, named after their text and the compiler."""
     content = hashlib.sha256(compiler().encode() + source.text().encode())
+    content.update(Path(__file__).parents[2].joinpath("base", "whole_programs.py").read_bytes())
     return cache.cache_folder() / f"lanes-{content.hexdigest()[:16]}"
 
 

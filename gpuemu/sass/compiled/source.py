@@ -1,7 +1,7 @@
 """The text that Numba compiles: the sources of lanes and loops one after the other, and a loop for each operation.
 
-The text imports nothing of ours. Names that begin with an underscore get the name of their module in front, so that
-two modules may have the same.
+The text imports nothing of ours but `Part`. Names that begin with an underscore get the name of their module in front,
+so that two modules may have the same.
 """
 
 from __future__ import annotations
@@ -94,14 +94,26 @@ def _tree(module: str) -> ast.Module:
 
 
 def _compiled(tree: ast.Module) -> ast.Module:
-    """Its functions as Numba's; the outermost are kept on disk."""
+    """Its functions as parts of a program of Numba's; the outermost ones call a part each, and are kept on disk."""
+    outermost = []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            how = "cache=True" if node.name in _OUTERMOST else "no_cpython_wrapper=True, no_cfunc_wrapper=True"
+            if node.name in _OUTERMOST:
+                arguments = ", ".join(argument.arg for argument in node.args.args)
+                outermost.append(f"def {node.name}({arguments}):\n    return whole_{node.name}({arguments})")
+                node.name = f"whole_{node.name}"
+            how = "no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=Part"
             how += ", forceinline=True" * (node.name in _IN_EVERY_STEP or node.name.startswith("compute"))
-            call = ast.parse(f"njit(error_model='numpy', nogil=True, _nrt=False, {how})", mode="eval").body
-            node.decorator_list = [call]
+            node.decorator_list = [_numbas(how)]
+    for function in ast.parse("\n".join(outermost)).body:
+        assert isinstance(function, ast.FunctionDef)
+        function.decorator_list = [_numbas("cache=True")]
+        tree.body.append(function)
     return tree
+
+
+def _numbas(how: str) -> ast.expr:
+    return ast.parse(f"njit(error_model='numpy', nogil=True, _nrt=False, {how})", mode="eval").body
 
 
 def _products() -> ast.Module:
@@ -194,5 +206,6 @@ def text() -> str:
         _compiled(ast.parse(_changes("change_pair", PAIR_CHANGES))),
         *(_compiled(_tree(name)) for name in _LOOPS),
     ]
-    head = "from numba import njit\n\n\ndef plain(function):\n    return function\n"
-    return "\n\n".join([head, *(ast.unparse(ast.fix_missing_locations(tree)) for tree in trees)]) + "\n"
+    imports = "from numba import njit\n\nfrom gpuemu.base.whole_programs import Part"
+    plain = "def plain(function):\n    return function\n"
+    return "\n\n".join([imports, plain, *(ast.unparse(ast.fix_missing_locations(tree)) for tree in trees)]) + "\n"

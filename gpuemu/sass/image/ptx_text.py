@@ -45,16 +45,17 @@ class Ptx:
         kept, other, depth = [], False, 0
         for piece in self._elf.sections[PTX_SECTION].data.split(b"\0"):
             line = piece.decode("utf-8", "replace")
-            entry = _ENTRY.match(line)
+            entry = _ENTRY.match(line) if ".entry" in line else None
             if entry is not None:
                 other, depth = entry[1] != self._kernel, 0
-            elif line.lstrip().startswith(".section"):
+            elif ".section" in line and line.lstrip().startswith(".section"):
                 other, depth = True, 0
             kept.append("" if other else line)
-            braces = line.partition("//")[0]
-            depth = max(0, depth + braces.count("{") - braces.count("}"))
-            if depth == 0 and "}" in braces:
-                other = False
+            if "{" in line or "}" in line:
+                braces = line.partition("//")[0]
+                depth = max(0, depth + braces.count("{") - braces.count("}"))
+                if depth == 0 and "}" in braces:
+                    other = False
         return kept
 
     @cached_property
