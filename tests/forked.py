@@ -9,21 +9,15 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 
-from gpuemu.cli.main import COMMANDS
-
 ROOT = Path(__file__).resolve().parents[1]
 SERVER = get_context("forkserver")
-IMPORTED_LATER = (
-    "gpuemu.emulate", "gpuemu.chip.launch", "gpuemu.chip.tracing", "gpuemu.studies.check.api", "gpuemu.studies.why.api",
-    "gpuemu.views.json_result", "gpuemu.views.report.page",
-)  # fmt: skip
-"""What most commands import once they know their options: most of the time of a short one."""
-SERVER.set_forkserver_preload(["gpuemu.cli.main", *(f"gpuemu.cli.{name}" for name in COMMANDS), *IMPORTED_LATER])
+SERVER.set_forkserver_preload(["loaded_ahead"])
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,26 @@ def gpuemu(*arguments: str, cwd: Path = ROOT, **environment: str) -> Ran:
         files = [Path(folder, name) for name in ("output", "errors")]
         inside = {**os.environ, **environment}
         process = SERVER.Process(target=_inside, args=(arguments, str(cwd), inside, [str(f) for f in files]))
-        process.start()
+        with _tests_on_the_path():
+            process.start()
         process.join()
         output, errors = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
     assert process.exitcode is not None
     return Ran(process.exitcode, output, errors)
+
+
+@contextmanager
+def _tests_on_the_path() -> Iterator[None]:
+    """For the server, which the first process starts: it finds `loaded_ahead`."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*([before] if before else [str(ROOT)]), str(ROOT / "tests")])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def processor_s() -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from refusals import brief
@@ -965,14 +965,20 @@ def test_what_is_written_as_yaml_loads_back_as_the_same_architecture(values, tmp
 
 
 @pytest.mark.slow
-@given(note=st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_any_note_survives_being_written_as_yaml(note, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("arch")
-    value = yaml.safe_dump({"value": 64, "note": note}, default_style='"', default_flow_style=True, width=9999)
-    text = f"extends: sm_90\nsm:\n  max_ctas: {value}\n"
-    arch = reload(text, folder)
-    assert arch.provenance["sm.max_ctas"].note == note
-    assert reload(to_yaml(arch), folder).provenance["sm.max_ctas"].note == note
+@settings(max_examples=20)
+@given(notes=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=5, max_size=5))
+def test_any_note_survives_being_written_as_yaml(notes, tmp_path_factory):
+    folder, lines = tmp_path_factory.mktemp("arch"), []
+    names = [f"sm.{name}" for name in ("sub_cores", "max_warps", "max_ctas", "max_threads_per_cta", "registers")]
+    for name, note in zip(names, notes, strict=True):
+        value = yaml.safe_dump(
+            {"value": FLAT[name], "note": note}, default_style='"', default_flow_style=True, width=9999
+        )
+        lines.append(f"  {name.partition('.')[2]}: {value}")
+    arch = reload("extends: sm_90\nsm:\n" + "".join(lines), folder)
+    again = reload(to_yaml(arch), folder)
+    for name, note in zip(names, notes, strict=True):
+        assert arch.provenance[name].note == again.provenance[name].note == note
 
 
 @pytest.mark.parametrize("name", SHIPPED)

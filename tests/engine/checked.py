@@ -11,11 +11,16 @@ from pathlib import Path
 
 from toy_unit import TOY
 
+import gpuemu
+from gpuemu.arch import Architecture
 from gpuemu.base import cache
 from gpuemu.engine import building, machine, twins
-from gpuemu.engine.allocate import nothing
+from gpuemu.engine.allocate import allocate, nothing
 from gpuemu.engine.building import Loop
+from gpuemu.engine.drivers import _column
+from gpuemu.engine.records import NEVER
 from gpuemu.engine.units.divergence import DIVERGENCE
+from gpuemu.program.lowering import lower
 
 
 @contextmanager
@@ -38,6 +43,15 @@ def load() -> Loop:
         checked = loop(check_bounds=True)
         checked(nothing(), 1)
     return checked
+
+
+def issue_cycles(advance: Loop, trace: gpuemu.Trace, arch: Architecture) -> list[int]:
+    """When each instruction issues in a replay by the build."""
+    state = allocate(lower(trace, arch), arch, compiled=True)
+    assert advance(state, 1 << 40) == NEVER
+    assert not _column(state.sm, "full")[0], "each queue has room"
+    issued: list[int] = state.issue.tolist()
+    return issued
 
 
 def folder() -> Path:

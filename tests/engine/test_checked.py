@@ -6,6 +6,7 @@ Where nothing is checked, an index from -1 down counts from the end, and one beh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import checked
 import pytest
@@ -14,10 +15,6 @@ from probes import kernels, machine, machines
 
 import gpuemu
 from gpuemu.arch import Architecture
-from gpuemu.engine.allocate import allocate
-from gpuemu.engine.building import Loop
-from gpuemu.engine.records import NEVER
-from gpuemu.program.lowering import lower
 
 pytestmark = pytest.mark.slow
 
@@ -26,16 +23,7 @@ pytestmark = pytest.mark.slow
 def run() -> Iterator[Callable[[gpuemu.Trace, Architecture], list[int]]]:
     pytest.importorskip("numba")
     with checked.with_toy():
-        yield issued_by(checked.load())
-
-
-def issued_by(advance: Loop) -> Callable[[gpuemu.Trace, Architecture], list[int]]:
-    def issued(trace: gpuemu.Trace, arch: Architecture) -> list[int]:
-        state = allocate(lower(trace, arch), arch, compiled=True)
-        assert advance(state, 1 << 40) == NEVER
-        return state.issue.tolist()
-
-    return issued
+        yield partial(checked.issue_cycles, checked.load())
 
 
 @settings(max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
