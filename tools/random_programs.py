@@ -284,6 +284,11 @@ def left_by(program: Program, arch: str, loops: bool) -> tuple[bytes, str]:
     return b"".join(part.tobytes() for part in [*found, memory.local[1]]), ""
 
 
+def of_architecture(start: int, count: int, arch: str) -> range:
+    """A third of the numbers of `count` programs. Every program is one of two architectures."""
+    return range(start + ARCHITECTURES.index(arch) % 3, start + count, 3)
+
+
 def compared(seed: int, arch: str) -> str:
     """The hash of what a program leaves. Raises AssertionError where compiled loops leave something else."""
     program = Program(seed)

@@ -36,7 +36,8 @@ def test_random_programs_whose_lanes_part_leave_what_they_always_left() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", random_programs.ARCHITECTURES)
 def test_loops_leave_what_numpy_leaves_where_lanes_part(loops: None, arch: str) -> None:
-    for seed in range(random_programs.TURNS_FROM, random_programs.TURNS_FROM + 2 * PROGRAMS):
+    """Each program on two architectures."""
+    for seed in random_programs.of_architecture(random_programs.TURNS_FROM, 2 * PROGRAMS, arch):
         random_programs.compared(seed, arch)
 
 

@@ -68,7 +68,7 @@ def cubin(source: str, arch: str) -> Cubin:
 
 
 def found(source: str, arch: str, kernel: str) -> list[Finding]:
-    arguments: list[Any] = [np.zeros(8192, np.int32), np.arange(8192, dtype=np.int32), 4]
+    arguments: list[Any] = [np.zeros(8192, np.int32), np.arange(8192, dtype=np.int32), 2 if source == "flags" else 4]
     cluster = 2 if source == "clusters" else 1
     grid = (4 if kernel.rpartition("_")[0] in CTAS else cluster, 1, 1)
     report = gpuemu.check(
