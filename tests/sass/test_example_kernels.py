@@ -32,10 +32,16 @@ recording = tool("record_traces")
 
 @pytest.mark.parametrize(
     ("example", "arch"),
-    [(e, arch) for e in examples.EXAMPLES for arch in e.architectures],
+    [
+        (e, arch)
+        for e in examples.EXAMPLES
+        for arch in e.architectures
+        if arch == "sm_90" or arch not in recording.folders(e)
+    ],
     ids=lambda x: getattr(x, "kernel", x),
 )
 def test_it_computes_what_numpy_does(example: Any, arch: str) -> None:
+    """`test_shipped_traces` does so for each architecture whose trace ships."""
     trace = recording.record(example, arch)  # which compares the result
     assert gpuemu.run(trace, gpuemu.load_arch(arch)).cycles > 0
 
