@@ -216,10 +216,16 @@ def mma_mode(name: str) -> MmaMode:
     found = _INTEGER.fullmatch(name)
     if found is None:
         raise GpuemuError.one("mma", None, "mode", f"'{name}'", _RIGHT)
-    k = int(found["k"])
-    types = found["a"], found["b"] or found["a"]
-    fragments = a_fragment(k, 8), b_fragment(k, 8), c_fragment(32)
-    return MmaMode(name, k, "s32", *types, found["sat"] is not None, *fragments)
+    return integer_mode(int(found["k"]), (found["a"], found["b"] or found["a"]), found["sat"] is not None)
+
+
+@lru_cache(maxsize=64)
+def integer_mode(k: int, types: tuple[str, str], saturates: bool, sparse: bool = False) -> MmaMode:
+    """Return a product of integers of 8 bits. B has `k` rows; a `sparse` A stores half of its columns."""
+    names = types[:1] if types[0] == types[1] else types
+    name = f"m16n8k{k}.s32.{'.'.join(names)}" + ".sat" * saturates
+    fragments = a_fragment(k // 2 if sparse else k, 8), b_fragment(k, 8), c_fragment(32)
+    return MmaMode(name, k, "s32", *types, saturates, *fragments)
 
 
 @lru_cache(maxsize=64)

@@ -124,6 +124,9 @@ def _sources(opcode: Opcode, operands: tuple[str, ...], whole: bool = False) -> 
             yield operand, _DESCRIPTOR_WORDS if opcode.row.operation == "warpgroup" else 2
             continue
         width = widths[min(position, len(widths) - 1)]
+        if width == "q":
+            yield operand, 2 if "[" in operand or opcode.has("WS") else 8 if opcode.has("2CTA") else 4
+            continue
         single = "[" in operand or (width in _FRAGMENTS and not whole)
         yield operand, 1 if single else _words(width, opcode)
 

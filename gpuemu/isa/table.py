@@ -16,6 +16,7 @@ source, or of a destination after `r`, is a number of 32-bit words:
     t  f   the type that it converts to; the type that it converts from
     A B C  a fragment of a product             s      two with .SF.SP: metadata and scales
     x      the shape of LDTM or STTM, times N of xN
+    q      scales of A and B of a tcgen05.mma: two; its mask of lanes: four, or eight with .2CTA; of columns (.WS): two
 
 An address (in brackets) has one register, or two with .64.
 
@@ -126,8 +127,8 @@ UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL | asynchronous copy_engine | p r | - | 
 UGETNEXTWORKID                         | asynchronous copy_engine | <- 1 | - | bulk events own
 SYNCS                                  | asynchronous mbarriers | p r2 | - | events own
 UTCBAR                                 | asynchronous tensor_memory | <- 1 | - | events own
-UTCHMMA UTCQMMA UTCOMMA                | asynchronous tensor_memory | <- 1 | float | events own
-UTCIMMA                                | asynchronous tensor_memory | <- 1 | whole | events own
+UTCHMMA UTCQMMA UTCOMMA                | asynchronous tensor_memory | <- 1 1 1 1 1 q | float | events own
+UTCIMMA                                | asynchronous tensor_memory | <- 1 1 1 1 1 q | whole | events own
 UTCCP UTCSHIFT                         | asynchronous tensor_memory | <- 1 | - | own
 UTCATOMSWS                             | variable tensor_memory | p r | - | own
 UVIRTCOUNT                             | fixed nop      | <- 1 | -

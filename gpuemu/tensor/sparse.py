@@ -28,15 +28,23 @@ def sparse_rows(metadata: Registers, k: int, group: int, selector: int, integer:
         by_row, width = words.reshape(warps, 8, threads // 2, 2).transpose(0, 3, 1, 2), 32
     else:
         by_row, width = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=1), 16
-    by_row = by_row.reshape(warps, 16, -1)
-    nibbles = (by_row[..., None] >> np.arange(0, width, 4, dtype=np.uint32) & np.uint32(15)).reshape(warps, 16, -1)
-    nibbles = nibbles.astype(np.intp)
-    first = np.arange(k // group) * group
+    return chosen_by(by_row.reshape(warps, 16, -1), width, group)
+
+
+def chosen_by(metadata: Registers, width: int, group: int) -> Index:
+    """Return the row of B for each stored element of rows of A, [..., elements], from `metadata` [..., words].
+
+    `width`: the low bits of a word that hold metadata, 4 for each group. `group`: see `sparse_rows`.
+    """
+    shape = metadata.shape[:-1]
+    nibbles = metadata[..., None].astype(np.uint32) >> np.arange(0, width, 4, dtype=np.uint32) & np.uint32(15)
+    nibbles = nibbles.reshape(*shape, -1).astype(np.intp)
+    first = np.arange(nibbles.shape[-1]) * group
     if group == 2:
         # 0b0100 selects the first of two and 0b1110 the second: each is a pair of adjacent 16-bit halves of four.
         return np.asarray(first + (nibbles >> 1 & 1))
     both = np.stack([nibbles & 3, nibbles >> 2], axis=-1)
     if group == 4:
-        return np.asarray((first[:, None] + both).reshape(warps, 16, -1))
+        return np.asarray((first[:, None] + both).reshape(*shape, -1))
     pairs = first[:, None] + 2 * both
-    return np.asarray(np.stack([pairs, pairs + 1], axis=-1).reshape(warps, 16, -1))
+    return np.asarray(np.stack([pairs, pairs + 1], axis=-1).reshape(*shape, -1))

@@ -30,20 +30,23 @@ def after(*started: tuple[str, dict[str, int] | None], **overrides: Any) -> int:
 
 
 def product(
-    m: int, n: int, a: str = "gdesc[UR6]", opcode: str = "UTCHMMA", scales: str = ""
+    m: int, n: int, a: str = "gdesc[UR6]", opcode: str = "UTCHMMA", scales: str = "", flags: int = 0
 ) -> tuple[str, dict[str, int]]:
     sass = f"{opcode} {a}, gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5]{scales}, UPT"
-    return sass, {"descriptor": m // 16 << 24 | n // 8 << 17}
+    return sass, {"descriptor": m // 16 << 24 | n // 8 << 17 | flags}
 
 
 TENSOR = "tmem[UR6]"
 
 
-def alone(m: int, n: int, *more: str) -> int:
+SPARSE = "", 1 << 2
+
+
+def alone(m: int, n: int, *more: Any) -> int:
     return after(product(m, n, *more))
 
 
-def interval(m: int, n: int, *more: str) -> int:
+def interval(m: int, n: int, *more: Any) -> int:
     three, two = (after(*[product(m, n, *more)] * times) for times in (3, 2))
     return three - two
 
@@ -77,6 +80,27 @@ def test_integers_are_early_and_scales_late() -> None:
     assert alone(128, 64, TENSOR, "UTCIMMA") == alone(128, 64, TENSOR) - 1
     assert alone(128, 64, TENSOR, "UTCOMMA", ", tmem[UR12]") == alone(128, 64, TENSOR) + 3
     assert alone(128, 64, "gdesc[UR6]", "UTCQMMA", ", tmem[UR12]") == alone(128, 64) + 1
+
+
+def test_sparse_products_take_the_same_columns_but_read_twice_the_bytes_of_b() -> None:
+    tensor = TENSOR, "UTCHMMA"
+    assert alone(128, 128, *tensor, *SPARSE) == alone(128, 128, TENSOR)
+    assert [interval(128, n, *tensor, *SPARSE) for n in (64, 256)] == [32, 128]
+    assert [interval(128, n, "gdesc[UR6]", "UTCHMMA", *SPARSE) for n in (64, 128)] == [64, 96]
+    pair = (TENSOR, "UTCHMMA.2CTA")
+    assert [interval(m, 128, *pair, *SPARSE) for m in (128, 256)] == [64, 64]
+    assert alone(128, 128, *pair, *SPARSE) == alone(256, 128, *pair)
+
+
+def test_weight_stationary_products_split_their_columns_into_banks() -> None:
+    assert [interval(m, 256, TENSOR, "UTCHMMA.WS") for m in (128, 64, 32)] == [128, 64, 64]
+    assert alone(128, 128, TENSOR, "UTCHMMA.WS") == alone(128, 128, TENSOR)
+    assert alone(128, 256, TENSOR) - alone(64, 256, TENSOR, "UTCHMMA.WS") == 64
+
+
+def test_shifts_take_their_turn() -> None:
+    both = after(("UTCSHIFT.DOWN tmem[UR4]", None), product(128, 64, TENSOR))
+    assert both - alone(128, 64, TENSOR) == 8
 
 
 @pytest.mark.parametrize(

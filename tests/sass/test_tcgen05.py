@@ -7,87 +7,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import gpuemu
 from gpuemu.isa.registers import written_and_read
-from gpuemu.sass.machine.cluster_state import Cluster
-from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory, views
+from gpuemu.sass.machine.environment import ExecutionError
+from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.machine.tensor_memory import TensorMemory, tensor_memory_of
 from gpuemu.tensor.numbers import decode_values
-from tests.sass.harness import execute, surroundings
+from tests.sass.blackwell import (
+    A_AT,
+    B_AT,
+    BASE,
+    RNG,
+    cells,
+    cta,
+    d_of,
+    described,
+    pair_of_ctas,
+    place,
+    run,
+    small,
+    stored,
+    written,
+)
 
-BASE, BYTES = 0x400, 0x10000
-A_AT, B_AT, BAR_AT = 0x2400, 0x8400, 0x800
-RNG = np.random.default_rng(7)
-SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6}
-CODES = {
-    "f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1,
-}  # fmt: skip
-
-
-def cta(threads: int = 128) -> Environment:
-    memory = Memory(shared_bytes=BYTES, shared_base=BASE, local_bytes_per_lane=0, lanes=Lanes(threads))
-    return surroundings("NOP", lanes=threads, memory=memory, arch="sm_100", constants={})
-
-
-def run(environment: Environment, sass: str, uniform: dict[int, int] | None = None, **more: Any) -> Lanes:
-    """Execute instructions in a CTA; `uniform` has 64-bit values as pairs where they do not fit."""
-    words = {}
-    for number, value in (uniform or {}).items():
-        words[number] = value & 0xFFFFFFFF
-        if value >> 32:
-            words[number + 1] = value >> 32
-    code = surroundings(sass, lanes=environment.lanes.count, files=environment.lanes, memory=environment.memory)
-    environment.code = code.code
-    return execute(sass, uniform=words, environment=environment, **more)
-
-
-def cells(environment: Environment, rank: int | None = None) -> NDArray[np.uint32]:
-    memory = tensor_memory_of(Site(surroundings("NOP").code[0], environment), rank)
-    memory.taken = 0xFFFF
-    return memory.cells
-
-
-def place(shared: NDArray[np.uint8], start: int, lines: NDArray[Any], swizzle: int = 0, major: str = "K") -> int:
-    """Write elements [line, k] as the manual draws the canonical layouts; return the matrix descriptor."""
-    size = lines.dtype.itemsize
-    per, across = 16 // size, max(1, swizzle // 16)
-    leading, stride = (0x1000, 0x80) if not swizzle else (16, 8 * swizzle)
-    if major == "M":
-        leading, stride = (0x800, 0x80) if not swizzle else (0x800, 8 * swizzle)
-    for (line, k), element in np.ndenumerate(lines):
-        if major == "K":
-            row, group, core = line % 8, line // 8, k // per
-            at = group * stride + row * 16 * across + core * (leading if not swizzle else 16) + k % per * size
-        else:
-            row, core = k % 8, line // per
-            at = core * stride + row * 16 + k // 8 * leading
-            if swizzle:
-                at = core // across * leading + core % across * 16 + row * swizzle + k // 8 * stride
-            at += line % per * size
-        address = start + at
-        if swizzle:
-            address ^= (address >> 7) % across << 4
-        shared[address - BASE : address - BASE + size] = np.frombuffer(element.tobytes(), np.uint8)
-    return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | SWIZZLES[swizzle] << 61
-
-
-def described(m: int, n: int, types: tuple[str, str], accumulator: str = "f32", **flags: int) -> int:
-    """The instruction descriptor; flags: position of a bit or field as b13=1."""
-    word = {"f16": 0, "f32": 1, "s32": 2}[accumulator] << 4 | CODES[types[0]] << 7 | CODES[types[1]] << 10
-    word |= n // 8 << 17 | m // 16 << 24
-    for name, value in flags.items():
-        word |= value << int(name[1:])
-    return word
-
-
-def written(environment: Environment) -> None:
-    environment.memory.written[1][:] = 0xFF
-
+BAR_AT = 0x800
 
 # ---- allocation ---------------------------------------------------------------------------------------------
 
@@ -215,6 +160,23 @@ def test_registers_of_a_load_and_a_store_are_known() -> None:
     assert written_and_read("UTCHMMA", ("gdesc[UR6]", "tmem[UR9]"), "")[1] == (406, 407, 409)
 
 
+@pytest.mark.parametrize(
+    ("opcode", "more", "registers"),
+    [
+        ("UTCOMMA", "tmem[UR12]", (12, 13)),
+        ("UTCHMMA", "UR12", (12, 13, 14, 15)),
+        ("UTCHMMA.2CTA", "UR12", tuple(range(12, 20))),
+        ("UTCIMMA.WS", "UR12", (12, 13)),
+    ],
+)
+def test_scales_and_masks_of_a_product_have_several_registers(
+    opcode: str, more: str, registers: tuple[int, ...]
+) -> None:
+    operands = ("tmem[UR6]", "gdesc[UR8]", "tmem[UR10]", "tmem[UR4]", "idesc[UR5]", more, "UP0")
+    read = written_and_read(opcode, operands, "")[1]
+    assert read == (406, 408, 409, 410, 404, 405, *(400 + r for r in registers), 700)
+
+
 # ---- copies -------------------------------------------------------------------------------------------------
 
 
@@ -246,46 +208,6 @@ def test_copies_put_rows_into_lanes(shape: str, rows: int, words: int, groups: l
 # ---- products -----------------------------------------------------------------------------------------------
 
 
-def small(shape: tuple[int, int], kind: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Small numbers: their elements in shared memory, and their values."""
-    if kind in ("s8", "u8"):
-        values = RNG.integers(-128 if kind == "s8" else 0, 128, shape)
-        return values.astype(np.int8).view(np.uint8), values.astype(np.float64)
-    if kind in ("f16", "bf16", "tf32"):
-        values = RNG.integers(-8, 9, shape).astype(np.float32)
-        words = values.view(np.uint32)
-        raw = {"f16": values.astype(np.float16).view(np.uint16), "bf16": (words >> 16).astype(np.uint16), "tf32": words}
-        return raw[kind], values.astype(np.float64)
-    bits = {"e2m1": 4, "e3m2": 6, "e2m3": 6}.get(kind, 8)
-    raw = RNG.integers(0, 1 << bits, shape).astype(np.uint8)
-    if kind in ("e4m3", "e5m2"):
-        raw = RNG.choice(np.array([0, 0x38, 0xB8, 0x3C, 0x40, 0xC0], np.uint8), shape)
-    return raw, decode_values(kind, raw << np.uint8(2) if bits == 4 else raw).astype(np.float64)
-
-
-def stored(raw: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Elements as shared memory has them: numbers of 6 and 4 bits without gaps, in the first bytes of each 16."""
-    bits = {"e2m1": 4, "e3m2": 6, "e2m3": 6}.get(kind, 8)
-    if bits == 8:
-        return raw
-    packed = np.zeros(raw.shape, np.uint8)
-    for row in range(len(raw)):
-        for unit in range(raw.shape[1] // 16):
-            number = sum(int(x) << bits * k for k, x in enumerate(raw[row, 16 * unit : 16 * unit + 16]))
-            packed[row, 16 * unit : 16 * unit + 16] = np.frombuffer(number.to_bytes(16, "little"), np.uint8)
-    return packed
-
-
-def d_of(memory: NDArray[np.uint32], m: int, n: int, accumulator: str, at: int = 0) -> NDArray[np.float64]:
-    rows = np.arange(m) if m == 128 else np.arange(m) % 16 + np.arange(m) // 16 * 32
-    found = memory[rows, at : at + n]
-    if accumulator == "f32":
-        return found.copy().view(np.float32).astype(np.float64)
-    if accumulator == "s32":
-        return found.copy().view(np.int32).astype(np.float64)
-    return found.astype(np.uint16).view(np.float16).astype(np.float64)
-
-
 KINDS = [
     ("UTCHMMA", "f16", "f16", "f32"), ("UTCHMMA", "f16", "f16", "f16"), ("UTCHMMA", "bf16", "f16", "f32"),
     ("UTCHMMA", "tf32", "tf32", "f32"), ("UTCIMMA", "s8", "u8", "s32"), ("UTCQMMA", "e4m3", "e5m2", "f32"),
@@ -294,7 +216,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("mnemonic", "left", "right", "accumulator"), KINDS)
-@pytest.mark.parametrize(("m", "n"), [(64, 8), (128, 48)])
+@pytest.mark.parametrize(("m", "n"), [(64, 8), (128, 8), (128, 48)])
 def test_every_kind_gives_the_product(mnemonic: str, left: str, right: str, accumulator: str, m: int, n: int) -> None:
     environment = cta()
     memory, shared = cells(environment), environment.memory.shared[1]
@@ -329,6 +251,58 @@ def test_every_layout_of_shared_memory_gives_the_product(swizzle: int, majors: s
     np.testing.assert_array_equal(d_of(memory, 64, 16, "f32"), a_values @ b_values.T)
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_transposed_matrices_may_be_swizzled_in_chunks_of_32_bytes(side: int) -> None:
+    environment = cta()
+    memory, shared = cells(environment), environment.memory.shared[1]
+    (a, a_values), (b, b_values) = small((64, 8), "tf32"), small((64, 8), "tf32")
+    given = [place(shared, A_AT, a), place(shared, B_AT, b)]
+    start, leading, stride = (A_AT, B_AT)[side], 0x400, 0x200
+    for (line, k), element in np.ndenumerate((a, b)[side]):
+        address = start + line % 32 * 4 + line // 32 * leading + k % 4 * 128 + k // 4 * stride
+        address ^= (address >> 7 & 3) << 5
+        shared[address - BASE : address - BASE + 4] = np.frombuffer(element.tobytes(), np.uint8)
+    given[side] = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | 1 << 61
+    word = described(64, 64, ("tf32", "tf32")) | 1 << 15 + side
+    written(environment)
+    sass = "UTCHMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], !UPT"
+    run(environment, sass, {6: given[0], 8: given[1], 10: 0, 4: 0, 5: word}, mask=np.arange(128) == 0)
+    np.testing.assert_array_equal(d_of(memory, 64, 64, "f32"), a_values @ b_values.T)
+
+
+@pytest.mark.parametrize(("descriptor", "told"), [(1 << 52, "an address"), (1 << 61, "in chunks of 32 bytes")])
+def test_descriptors_that_are_not_understood_are_refused(descriptor: int, told: str) -> None:
+    environment = cta()
+    cells(environment)
+    written(environment)
+    uniform = {6: A_AT >> 4 | descriptor, 8: B_AT >> 4, 10: 0, 4: 0, 5: described(64, 16, ("f16", "f16"))}
+    sass = "UTCHMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], !UPT"
+    with pytest.raises(UnsupportedError, match=told):
+        run(environment, sass, uniform, mask=np.arange(128) == 0)
+
+
+def test_a_k_of_96_is_refused() -> None:
+    environment = cta()
+    cells(environment)
+    word = described(128, 16, ("e2m1", "e2m1"), "f16", b23=1, b31=1)
+    sass = "UTCOMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], tmem[UR12], !UPT"
+    with pytest.raises(UnsupportedError, match="a K of 96"):
+        run(environment, sass, {5: word}, mask=np.arange(128) == 0)
+
+
+@pytest.mark.parametrize(("m", "lane", "what"), [(128, 16, "D"), (64, 32, "D"), (64, 16, "A")])
+def test_matrices_start_in_lane_0_or_for_64_rows_in_16(m: int, lane: int, what: str) -> None:
+    environment = cta()
+    shared = environment.memory.shared[1]
+    cells(environment)
+    written(environment)
+    uniform = {7: 100, 8: place(shared, B_AT, small((16, 16), "f16")[0]), 10: 0, 4: 0}
+    uniform |= {{"D": 10, "A": 7}[what]: lane << 16 | 100, 5: described(m, 16, ("f16", "f16"))}
+    sass = "UTCHMMA tmem[UR7], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], !UPT"
+    with pytest.raises(ExecutionError, match=f"{what} from lane {lane} of"):
+        run(environment, sass, uniform, mask=np.arange(128) == 0)
+
+
 def test_a_may_be_in_tensor_memory_and_operands_negative() -> None:
     environment = cta()
     memory, shared = cells(environment), environment.memory.shared[1]
@@ -354,6 +328,26 @@ def test_masked_lanes_keep_their_d_and_an_addend_may_be_scaled() -> None:
     expected = a_values @ b_values.T + 2
     expected[[0, 63, 97, 98]] = 8
     np.testing.assert_array_equal(d_of(memory, 128, 16, "f32"), expected)
+
+
+def test_masked_lanes_are_neither_read_nor_written() -> None:
+    environment = cta()
+    shared = environment.memory.shared[1]
+    cells(environment)
+    told: list[tuple[str, int]] = []
+
+    class Listener(Observer):
+        def tensor(self, site: Site, lane: int, rank: int, cells: Any, access: str) -> None:
+            told.extend((access, group) for group in np.unique(cells // 512).tolist())
+
+    environment.observer = Listener()
+    a, b = small((128, 16), "f16")[0], small((16, 16), "f16")[0]
+    uniform = {6: place(shared, A_AT, a), 8: place(shared, B_AT, b), 10: 0, 4: 0, 5: described(128, 16, ("f16",) * 2)}
+    uniform |= {12: 0x0000FFFF, 13: 0xFFFFFFFF, 14: 1, 15: 0xFFFE0000}
+    written(environment)
+    sass = "UTCHMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], UR12, UPT"
+    run(environment, sass, uniform, mask=np.arange(128) == 0)
+    assert told == [(access, group) for access in ("load", "store") for group in (1, 4, 5, 6, 7)]
 
 
 SCALED = [
@@ -390,17 +384,6 @@ def test_block_scales_multiply_their_parts_of_k(opcode: str, left: str, right: s
     of_a = values[0][:, ids[0] : ids[0] + parts].repeat(k // parts, axis=1)
     of_b = values[1][:, ids[1] : ids[1] + parts].repeat(k // parts, axis=1)
     np.testing.assert_array_equal(d_of(memory, m, n, "f32"), (a_values * of_a) @ (b_values * of_b).T)
-
-
-def pair_of_ctas() -> Environment:
-    """CTA 0 of a cluster of two, beside which CTA 1 waits."""
-    environment = cta()
-    memory = environment.memory
-    memory.cluster = Cluster((0, 1), np.ones(128, np.bool_))
-    memory.cluster.begun |= {0, 1}
-    memory.cluster.shared[1] = views(np.zeros(BYTES, np.uint8)), views(np.full(BYTES, 0xFF, np.uint8))
-    written(environment)
-    return environment
 
 
 @pytest.mark.parametrize("m", [128, 256])
@@ -440,10 +423,9 @@ def test_a_commit_arrives_at_the_mbarriers_of_a_mask() -> None:
 @pytest.mark.parametrize(
     "sass",
     [
-        "UTCHMMA.WS gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], UPT",
-        "UTCHMMA.ASHIFT tmem[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], UPT",
+        "UTCHMMA.WS gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], R4, UPT",
         "UTCOMMA gdesc[UR6], gdesc[UR8], tmem[UR10], tmem[UR4], idesc[UR5], UPT",
-        "UTCSHIFT.DOWN tmem[UR4]",
+        "UTCSHIFT.UP tmem[UR4]",
         "UTCATOMSWS.OR URZ, UR4",
     ],
 )

@@ -11,6 +11,10 @@ of a CTA. A product ends after its fill with A from shared memory, its columns, 
 columns, integers and scales change that. UTCBAR arrives at its mbarriers when all products and copies before it have
 ended.
 
+Nobody has published times of sparse and weight-stationary products (.ws), and of shifts. A sparse A has the same bytes
+for twice the K. So B has twice the bytes, and a pair does not split its columns. With .ws, 64 and 32 rows split the
+columns in two and four parts. UTCSHIFT takes its turn as a copy of 31 rows of 32 bytes.
+
 LDTM and STTM occupy a port of their sub-core for `load_register_cycles` or `store_register_cycles` per register.
 Products do not wait for that port, nor for other accesses to shared memory: nobody has published how they share them.
 """
@@ -30,15 +34,17 @@ from gpuemu.isa.table import parse_opcode
 OTHER, PRODUCT, COMMIT, COPY, LOAD, STORE, ALLOCATE = range(7)
 ROWS = 128
 """Rows of D that a CTA's tensor memory holds side by side."""
+FEWEST_ROWS = 32
+"""Rows of the smallest weight-stationary product."""
 LINE_BYTES = 32
-"""Bytes of a row of A, and of a column of B, that a product reads."""
+"""Bytes of a stored row of A, and of a column of a dense B, that a product reads."""
 _WHAT = {
     "UTCHMMA": PRODUCT, "UTCQMMA": PRODUCT, "UTCIMMA": PRODUCT, "UTCOMMA": PRODUCT, "UTCBAR": COMMIT, "UTCCP": COPY,
-    "LDTM": LOAD, "STTM": STORE, "UTCATOMSWS": ALLOCATE,
+    "UTCSHIFT": COPY, "LDTM": LOAD, "STTM": STORE, "UTCATOMSWS": ALLOCATE,
 }  # fmt: skip
 _COPIED_BYTES = {
     "128dp128bit": 2048, "4dp256bit": 128, "2x64dp128bit_lw02_lw13": 1024, "2x64dp128bit_lw01_lw23": 1024,
-    "4x32dp128bit": 512,
+    "4x32dp128bit": 512, "DOWN": 992,
 }  # fmt: skip
 _MOST_COPIED_BYTES = 4096
 
@@ -59,7 +65,8 @@ class TensorPort(Record):
 class TensorOp(Record):
     """The kind of an instruction, its number of CTAs, and whether A is in shared memory.
 
-    `integer`, `scaled`: the types of a product. `amount`: registers of a load or store, or bytes of a copy.
+    `integer`, `scaled`: the types of a product; `stationary`: .ws. `amount`: registers of a load or store, or bytes of
+    a copy.
     """
 
     what: int
@@ -67,6 +74,7 @@ class TensorOp(Record):
     fills: int
     integer: int
     scaled: int
+    stationary: int
     amount: int
 
     def begin(self, m: Setup, number: int) -> None:
@@ -76,6 +84,7 @@ class TensorOp(Record):
         self.what = _WHAT.get(instruction.mnemonic, OTHER)
         self.ctas = 2 if opcode.has("2CTA") else 1
         if self.what == PRODUCT:
+            self.stationary = int(opcode.has("WS"))
             self.fills = int(any(parse_operand(text).prefix == "gdesc" for text in instruction.operands[:1]))
             self.integer = int(instruction.mnemonic == "UTCIMMA")
             self.scaled = int(any(parse_operand(o).prefix == "tmem" for o in instruction.operands[5:]))
@@ -109,22 +118,39 @@ def take_tensor(state: State, c: int, w: int, o: int, now: int) -> None:
         unit.done_at = max(unit.done_at, unit.free_at + spec.tensor_memory_copy_latency_cycles)
     elif op.what == PRODUCT and event_of(state, f) >= 0:
         descriptor = state.events[event_of(state, f)].descriptor
-        rows, columns = (descriptor >> 24 & 31) * 16 // op.ctas, (descriptor >> 17 & 63) * 8
-        unit.free_at = start + interval_of(state, o, rows, columns)
-        unit.done_at = max(unit.done_at, start + latency_of(state, o, rows, columns))
+        unit.free_at = start + interval_of(state, o, descriptor)
+        unit.done_at = max(unit.done_at, start + latency_of(state, o, descriptor))
 
 
-def _columns_cycles(state: State, o: int, rows: int, columns: int) -> int:
-    """The time of the columns of a product with so many rows in each CTA."""
-    split = 2 if state.tensor_op[o].ctas == 2 and rows < ROWS else 1
-    return -(-columns // (split * state.spec[0].tensor_memory_columns_per_cycle))
+def rows_of(state: State, o: int, descriptor: int) -> int:
+    """The rows of a product in each CTA."""
+    return int((descriptor >> 24 & 31) * 16 // state.tensor_op[o].ctas)
 
 
-def interval_of(state: State, o: int, rows: int, columns: int) -> int:
+def columns_of(descriptor: int) -> int:
+    """The columns of a product."""
+    return (descriptor >> 17 & 63) * 8
+
+
+def is_split(state: State, o: int, descriptor: int) -> bool:
+    """Whether a pair of CTAs splits the columns of a product."""
+    sparse = descriptor >> 2 & 1 > 0
+    return state.tensor_op[o].ctas == 2 and rows_of(state, o, descriptor) < ROWS and not sparse
+
+
+def _columns_cycles(state: State, o: int, descriptor: int) -> int:
+    """The time of the columns of a product."""
+    split = 2 if is_split(state, o, descriptor) else 1
+    if state.tensor_op[o].stationary:
+        split = ROWS // max(rows_of(state, o, descriptor), FEWEST_ROWS)
+    return -(-columns_of(descriptor) // (split * state.spec[0].tensor_memory_columns_per_cycle))
+
+
+def interval_of(state: State, o: int, descriptor: int) -> int:
     """The cycles for which a product keeps the unit."""
-    spec, op = state.spec[0], state.tensor_op[o]
-    found = _columns_cycles(state, o, rows, columns)
-    lines = rows * op.fills + columns // op.ctas
+    spec, op, rows = state.spec[0], state.tensor_op[o], rows_of(state, o, descriptor)
+    found = _columns_cycles(state, o, descriptor)
+    lines = rows * op.fills + columns_of(descriptor) // op.ctas * (1 + (descriptor >> 2 & 1))
     reads = -(-lines * LINE_BYTES // spec.tensor_memory_shared_bytes_per_cycle)
     if op.ctas == 1:
         return int(max(found, reads))
@@ -133,21 +159,21 @@ def interval_of(state: State, o: int, rows: int, columns: int) -> int:
     return int(max(found, spec.tensor_memory_pair_interval_cycles))
 
 
-def latency_of(state: State, o: int, rows: int, columns: int) -> int:
+def latency_of(state: State, o: int, descriptor: int) -> int:
     """The cycles from the start of a product to the arrival at its barrier."""
-    spec, op = state.spec[0], state.tensor_op[o]
+    spec, op, rows = state.spec[0], state.tensor_op[o], rows_of(state, o, descriptor)
     rate = spec.tensor_memory_shared_bytes_per_cycle
-    found = spec.tensor_memory_latency_cycles + _columns_cycles(state, o, rows, columns)
+    found = spec.tensor_memory_latency_cycles + _columns_cycles(state, o, descriptor)
     early, scales = spec.tensor_memory_integer_early_cycles, spec.tensor_memory_scales_cycles
     if op.ctas == 2:
         found += spec.tensor_memory_pair_latency_cycles
         early = spec.tensor_memory_pair_integer_early_cycles
     elif op.fills:
         scales = spec.tensor_memory_scales_filled_cycles
-    if op.ctas == 2 and rows < ROWS:
+    if is_split(state, o, descriptor):
         found += spec.tensor_memory_split_latency_cycles
         if op.fills:
-            before = min(columns, spec.tensor_memory_fill_columns) // op.ctas
+            before = min(columns_of(descriptor), spec.tensor_memory_fill_columns) // op.ctas
             found += spec.tensor_memory_split_fill_cycles + before * LINE_BYTES // rate
     elif op.fills:
         found += rows * LINE_BYTES // rate

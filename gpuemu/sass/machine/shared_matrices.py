@@ -19,19 +19,25 @@ UNIT = 16
 
 
 def shared_matrix(
-    site: Site, lane: int, rank: int, descriptor: int, shape: tuple[int, int], size: int, across: bool = False
-) -> Matrix:
+    site: Site, lane: int, rank: int, descriptor: int, shape: tuple[int, int], size: int, across: bool = False,
+    lines: NDArray[np.int64] | None = None,
+) -> Matrix:  # fmt: skip
     """Return elements [lines, k] of `size` bytes that a lane's instruction reads in the CTA with this rank.
 
-    `across`: K runs along the rows of shared memory. Raises ExecutionError for bytes outside and for unwritten ones.
+    `across`: K runs along the rows of shared memory. `lines`: the lines of the matrix that it reads, if not all. Raises
+    ExecutionError for bytes outside and for unwritten ones.
     """
     memory = site.environment.memory
     said = decode_tcgen05(descriptor)
     if said is None or (said.base_offset and said.swizzle):
-        raise site.unsupported("a swizzled matrix with a base offset, or a swizzle of chunks of 32 bytes")
-    lines, k = shape
-    form = said.leading, said.stride, said.swizzle, lines, k, size, across
-    at = swizzled(said.address + places(*form), said.swizzle) - memory.shared_base
+        raise site.unsupported("a swizzled matrix with a base offset, or a leading offset that is an address")
+    count, k = shape
+    if not across and said.swizzle and (said.chunk > UNIT or k * size > said.swizzle):
+        told = "in chunks of 32 bytes" if said.chunk > UNIT else f"of {said.swizzle} bytes"
+        raise site.unsupported(f"a matrix with {k * size} bytes of K in a row, and a swizzle {told}")
+    form = said.leading, said.stride, said.swizzle, count, k, size, across, said.lines
+    chosen = places(*form) if lines is None else places(*form)[lines]
+    at = swizzled(said.address + chosen, said.swizzle, said.chunk) - memory.shared_base
     outside = (at < 0) | (at + size > memory.shared_bytes)
     if outside.any():
         found = f"a matrix that reaches to byte {int(at[outside][0])} of shared memory"
@@ -45,7 +51,7 @@ def shared_matrix(
     if other or not memory.all_written:
         _refuse_unwritten(site, lane, at, size, written[1][at] != WRITTEN)
     observer = site.environment.observer
-    if observer is not None:
+    if observer is not None and at.size:
         read = (np.unique(at)[:, None] + np.arange(size)).reshape(-1)
         observer.block(site, lane, read, False, [rank])
         observer.operand(site, lane, at, size, said, across)

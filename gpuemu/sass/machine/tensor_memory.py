@@ -18,6 +18,9 @@ from gpuemu.sass.machine.operands import Site
 LANES, COLUMNS, UNIT_COLUMNS = 128, 512, 32
 UNITS = COLUMNS // UNIT_COLUMNS
 _COLUMN_BITS = 16
+_SLAB = 32
+SHIFTED_COLUMNS = 8
+"""Columns of 32 bits that a shift of rows moves."""
 ROWS_OF_CELL = 16
 CELLS = LANES // ROWS_OF_CELL * COLUMNS
 """Observers learn of cells: 16 lanes of a column, which instructions access together."""
@@ -85,3 +88,17 @@ def tensor_memory_of(site: Site, rank: int | None = None) -> TensorMemory:
     memory = site.environment.memory
     kept: dict[int, TensorMemory] = memory.tensor if memory.cluster is None else memory.cluster.tensor
     return kept.setdefault(memory.rank if rank is None else rank, TensorMemory())
+
+
+def shift_down(site: Site, lane: int, rank: int, address: int, rows: int) -> None:
+    """Move 32 bytes of each of so many rows one row down, in lanes from an address on.
+
+    Row r gets row r + 1. The last of each 32 lanes stays.
+    """
+    tensor = tensor_memory_of(site, rank)
+    first, columns = tensor.places(site, lane, address, np.arange(SHIFTED_COLUMNS))
+    row = np.arange(rows)
+    lanes = (first + row[row % _SLAB != _SLAB - 1])[:, None]
+    tell(site, lane, rank, "load", lanes + 1, columns)
+    tell(site, lane, rank, "store", lanes, columns)
+    tensor.cells[lanes, columns] = tensor.cells[lanes + 1, columns]

@@ -2,51 +2,55 @@
 
     UTCHMMA[.2CTA] gdesc[UR6], gdesc[UR8], tmem[UR11], tmem[UR4], idesc[UR5], UP0 [, 0x3]
     UTCQMMA tmem[UR10], gdesc[UR8], tmem[UR11], tmem[UR4], idesc[UR5], tmem[UR12], UPT
+    UTCHMMA.WS gdesc[UR6], gdesc[UR8].B_KEEP.BUFFER1, tmem[UR11], tmem[UR4], idesc[UR5], UR12, UP0
     UTCBAR[.2CTA][.MULTICAST] [UR4], URZ [, UR6]
 
 The operands are A, B, D, metadata of a sparse A, the instruction descriptor, either scales (UR12 those of A, UR13 those
 of B) or a mask of lanes that keep their D, and whether D counts as an addend. A number after it scales that addend by
 2^-n. UTCHMMA multiplies f16, bf16 and tf32, UTCQMMA narrow floats, UTCIMMA bytes, UTCOMMA packed floats of 4 bits.
+With .WS (weight-stationary) the mask is that of columns of B which count as zero (`isa.column_mask`).
 
-A product multiplies 32 bytes of each row. It reads when it executes, so the barrier of a UTCBAR learns of its end at
-once. Without .2CTA, row r of 128 is in lane r, and row r of 64 in lane r % 16 + 32 (r / 16). With .2CTA, each CTA of
-the pair has half of the rows of A and half of the columns of B. With 128 rows, lanes 64 to 127 have the upper half of
-the columns. Packed scales are bytes of tensor memory: row r has lane r % 32, column r / 32.
+A product multiplies 32 bytes of each stored row. It reads when it executes, so the barrier of a UTCBAR learns of its
+end at once, and buffers that keep A or B have its current values. With .2CTA, each CTA of the pair has half of the rows
+of A and half of the columns of B. `isa.tensor_layouts` has the lanes of D, of A and of metadata. Packed scales are
+bytes of tensor memory: row r has lane r % 32, column r / 32.
 
-The sums are those of mma.sync with the same types. Source: the PTX manual, chapter tcgen05; MMA-Sim for the sums.
+.ASHIFT moves A in tensor memory one row down when it was multiplied: row r gets row r + 1, but the last of each 32
+lanes stays.
+
+The sums are those of mma.sync with the same types. Source: the PTX manual, chapter tcgen05; MMA-Sim for the sums; an
+example of CUTLASS, tested on a B200 by its authors, for .ASHIFT.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.isa import instruction_descriptor
-from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
+from gpuemu.isa import column_mask, instruction_descriptor
+from gpuemu.isa.column_mask import ColumnMask
+from gpuemu.isa.fragments import Index
 from gpuemu.isa.instruction_descriptor import A_BYTES, BITS, InstructionDescriptor
+from gpuemu.isa.tensor_layouts import METADATA_COLUMNS, TensorLayout, layout_of, metadata_lanes, result_places
 from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.shared_matrices import Matrix, shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import LANES, TensorMemory, tell, tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import LANES, TensorMemory, shift_down, tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
+from gpuemu.sass.semantics.async_sums import Factors, scaled_addend, sums
 from gpuemu.sass.semantics.bulk import Uniform
 from gpuemu.sass.semantics.mbarriers import arrived_90
-from gpuemu.tensor.mma import mma_registers
-from gpuemu.tensor.scaled import decode_scales, scaled_product
+from gpuemu.tensor.sparse import chosen_by
 from gpuemu.trace.events import ELSEWHERE
 
-_ROWS, _COLUMNS = 16, 8
 _HINTS = {"A_REUSE", "A_KEEP", "B_REUSE", "B_KEEP", "BUFFER1", "BUFFER2", "BUFFER3"}
 _NARROW_BITS = {"e2m1": 4, "e3m2": 6, "e2m3": 6}
 _SCALE = re.compile(r"0x[0-9a-f]\Z")
-Words = NDArray[np.uint32]
-Index = NDArray[np.int64]
 
 
 class _Operand(NamedTuple):
@@ -69,12 +73,15 @@ class _Product:
     """One instruction: where its operands are."""
 
     def __init__(self, site: Site):
-        site.only("2CTA", "4X")
+        site.only("2CTA", "4X", "WS", "ASHIFT")
         self.site, self.uniform, self.pair = site, Uniform(site), site.has("2CTA")
+        self.stationary = site.has("WS")
         operands = [_operand(site, k) for k in range(5)]
         if [o.prefix for o in operands[1:]] != ["gdesc", "tmem", "tmem", "idesc"] or operands[0].prefix == "idesc":
             raise site.unsupported("the order of its operands")
-        self.a, self.b, self.d, _, self.descriptor = operands
+        self.a, self.b, self.d, self.metadata, self.descriptor = operands
+        if site.has("ASHIFT") and (self.a.prefix != "tmem" or self.stationary):
+            raise site.unsupported("a shift of this A")
         rest = list(range(5, len(site.operands)))
         self.scales = self.mask = -1
         if rest and site.operands[rest[0]].prefix == "tmem":
@@ -82,7 +89,7 @@ class _Product:
         elif rest and not site.is_predicate(rest[0]):
             named = site.operands[rest.pop(0)].register
             if named is None or named.file != "UR":
-                raise site.unsupported("the mask of its lanes")
+                raise site.unsupported("the mask of its columns" if self.stationary else "the mask of its lanes")
             self.mask = -1 if named.is_constant else named.number
         if not rest or not site.is_predicate(rest[0]):
             raise site.unsupported("the predicate of its addend is missing")
@@ -103,67 +110,142 @@ class _Product:
         site, memory = self.site, self.site.environment.memory
         word = self.uniform.word(self.descriptor.register, lane)
         site.environment.event(lane // WARP, descriptor=word)
-        said = instruction_descriptor.decode(word, site.mnemonic, self.scales >= 0)
         ranks = [memory.rank & ~1, memory.rank | 1] if self.pair else [memory.rank]
-        if said is None or not _exists(said, len(ranks), self.scales >= 0):
-            found = f"the instruction descriptor {word:#010x}"
-            raise ExecutionError(site.instruction, lane, found, "Use a shape and types that tcgen05.mma has")
-        if said.sparse:
-            raise site.unsupported("a sparse product")
+        said = self._described(lane, word, len(ranks))
         if self.pair and memory.cluster is None:
             raise clusters.refusal(site, 1)
-        rows, columns = said.m // len(ranks), said.n // len(ranks)
-        b = np.concatenate([self._shared(said, 1, lane, rank, columns) for rank in ranks])
-        lanes, places = layout(rows, said.n, self.pair)
+        layout = layout_of(said.m, len(ranks), self.stationary, said.sparse)
+        zero = self._zero_columns(said, lane, layout)
+        b = np.concatenate([self._b(said, lane, rank, said.n // len(ranks), zero) for rank in ranks])
+        lanes, places = result_places(layout, said.n)
         for number, rank in enumerate(ranks):
             tensor = tensor_memory_of(site, rank)
             at = self.uniform.word(self.d.register, lane)
             first, found_columns = tensor.places(site, lane, at, places)
+            self._starts(lane, layout, first, "D")
             where = first + lanes, found_columns
-            if adds or self.mask >= 0:
-                tell(site, lane, rank, "load", *where)
-            c = tensor.cells[where] if adds else np.zeros((rows, said.n), np.uint32)
+            changed = self._changed(lane, number)[where[0]]
+            if adds:
+                tell(site, lane, rank, "load", where[0][changed], where[1][changed])
+            c = tensor.cells[where] if adds else np.zeros(lanes.shape, np.uint32)
             if self.shift:
-                c = _scaled_addend(c, said.accumulator, self.shift)
-            a = self._a(said, lane, rank, rows, tensor)
-            scales = self._scales(said, lane, rank, (rows, said.n)) if self.scales >= 0 else None
-            d = _sums(site, said, a, b, c, scales)
-            if self.mask >= 0:
-                d = np.where(self._disabled(lane, number)[where[0]], tensor.cells[where], d)
-            tell(site, lane, rank, "store", *where)
-            tensor.cells[where] = d
+                c = scaled_addend(c, said.accumulator, self.shift)
+            a = self._a(said, lane, rank, layout, first)
+            chosen = self._chosen(said, lane, rank, layout, first) if said.sparse else None
+            scales = self._scales(said, lane, rank, (layout.rows, said.n)) if self.scales >= 0 else None
+            factors = Factors(a, b, chosen, scales, site.mnemonic == "UTCOMMA")
+            d = sums(site.environment.arch.tensor_core.numerics, said, factors, c)
+            tell(site, lane, rank, "store", where[0][changed], where[1][changed])
+            tensor.cells[where] = np.where(changed, d, tensor.cells[where])
+            if site.has("ASHIFT"):
+                shift_down(site, lane, rank, self.uniform.word(self.a.register, lane), LANES)
 
-    def _disabled(self, lane: int, number: int) -> NDArray[np.bool_]:
-        """Return the lanes of a CTA of the pair whose D stays."""
+    def _described(self, lane: int, word: int, ctas: int) -> InstructionDescriptor:
+        """Return what the instruction descriptor says, if there is such a product, and it is not refused by name."""
+        site = self.site
+        said = instruction_descriptor.decode(word, site.mnemonic, self.scales >= 0)
+        shape = said is not None and instruction_descriptor.exists(said, ctas, self.stationary, self.scales >= 0)
+        shifts = site.has("ASHIFT")
+        if said is None or not shape or (shifts and said.m < LANES * ctas):
+            found = f"the instruction descriptor {word:#010x}"
+            raise ExecutionError(site.instruction, lane, found, "Use a shape and types that tcgen05.mma has")
+        if said.longer:
+            raise site.unsupported("a product with a K of 96")
+        if said.sparse and shifts:
+            raise site.unsupported("a shift of a sparse A, whose metadata may shift, too")
+        if said.sparse and self.scales < 0 and said.selector > (1 if said.halves else 0):
+            if said.halves:
+                raise site.unsupported(f"the sparsity selector {said.selector}")
+            found = f"the sparsity selector {said.selector} for {said.types[0]}"
+            raise ExecutionError(site.instruction, lane, found, "Use 0: these types have no selector")
+        return said
+
+    def _starts(self, lane: int, layout: TensorLayout, first: int, what: str, same: int | None = None) -> None:
+        """Refuse a matrix in tensor memory that starts in another lane than it may."""
+        if layout.starts_at(first) and same in (None, first):
+            return
+        right = "Use lane 0" if not layout.spread else "Use lane 0 or lane 16, the same for A, D and metadata"
+        found = f"{what} from lane {first} of tensor memory on"
+        raise ExecutionError(self.site.instruction, lane, found, right)
+
+    def _changed(self, lane: int, number: int) -> NDArray[np.bool_]:
+        """Return the lanes of a CTA of the pair whose D changes."""
+        if self.mask < 0 or self.stationary:
+            return np.ones(LANES, np.bool_)
         words = [self.uniform.word(self.mask + 4 * number + k, lane) for k in range(LANES // WARP)]
-        return np.array([words[one // WARP] >> one % WARP & 1 for one in range(LANES)], np.bool_)
+        return np.array([not words[one // WARP] >> one % WARP & 1 for one in range(LANES)], np.bool_)
 
-    def _shared(self, said: InstructionDescriptor, side: int, lane: int, rank: int, count: int) -> Matrix:
+    def _zero_columns(self, said: InstructionDescriptor, lane: int, layout: TensorLayout) -> ColumnMask | None:
+        """Return the columns of B that count as zero, and its first one."""
+        if self.mask < 0 or not self.stationary:
+            return None
+        found = column_mask.decode(self.uniform.wide(self.mask, lane), said.n, layout.banks)
+        most = min(said.most_shift, 16 if said.m == WARP else WARP)
+        if found.shift > most:
+            told = f"a zero-column mask that shifts by {found.shift} columns"
+            right = f"Shift by {most} columns at most, as the instruction descriptor and M allow"
+            raise ExecutionError(self.site.instruction, lane, told, right)
+        return found
+
+    def _b(self, said: InstructionDescriptor, lane: int, rank: int, columns: int, mask: ColumnMask | None) -> Matrix:
+        """Return the columns of B of a CTA: [columns, k]."""
+        if mask is None:
+            return self._shared(said, 1, lane, rank, columns)
+        used = np.flatnonzero(~mask.zero)
+        read = self._shared(said, 1, lane, rank, columns + mask.shift, used + mask.shift)
+        found = np.zeros((columns, read.shape[1]), read.dtype)
+        found[used] = read
+        return found
+
+    def _shared(
+        self, said: InstructionDescriptor, side: int, lane: int, rank: int, count: int, lines: Index | None = None
+    ) -> Matrix:
         """Return rows of A (side 0) or columns of B (side 1), [count, k], from the shared memory of a CTA."""
         kind, across = said.types[side], said.transposed[side]
         narrow = _NARROW_BITS.get(kind, 8) if self.site.mnemonic == "UTCQMMA" else 8
         if across and (narrow < 8 or self.site.mnemonic == "UTCOMMA"):
             raise self.site.unsupported("a transposed matrix of floats of 4 or 6 bits")
         size = BITS.get(kind, 8) // 8
+        k = A_BYTES * (2 if side and said.sparse else 1) // size
         descriptor = self.uniform.wide((self.a, self.b)[side].register, lane)
-        found = shared_matrix(self.site, lane, rank, descriptor, (count, A_BYTES // size), size, across)
+        found = shared_matrix(self.site, lane, rank, descriptor, (count, k), size, across, lines)
         if narrow < 8:
             found = unpacked(found.astype(np.uint8, copy=False), narrow)
         return self._signed(said, side, found)
 
-    def _a(self, said: InstructionDescriptor, lane: int, rank: int, rows: int, tensor: TensorMemory) -> Matrix:
-        """Return A [rows, k] of a CTA, from shared memory or from tensor memory."""
+    def _a(self, said: InstructionDescriptor, lane: int, rank: int, layout: TensorLayout, first_of_d: int) -> Matrix:
+        """Return A [banks, rows, k] of a CTA, from shared memory or from tensor memory."""
         if self.a.prefix == "gdesc":
-            return self._shared(said, 0, lane, rank, rows)
+            return self._shared(said, 0, lane, rank, layout.rows)[None]
         if said.transposed[0]:
             raise self.site.unsupported("a transposed A in tensor memory")
-        address = self.uniform.word(self.a.register, lane)
+        tensor, address = tensor_memory_of(self.site, rank), self.uniform.word(self.a.register, lane)
         first, columns = tensor.places(self.site, lane, address, np.arange(A_BYTES // 4))
-        lanes, _ = layout(rows, 1, False) if not self.pair else (np.arange(rows)[:, None], columns)
-        tell(self.site, lane, rank, "load", first + lanes, columns[None])
-        words = np.ascontiguousarray(tensor.cells[first + lanes, columns[None]])
-        found: Matrix = words.view({1: np.uint8, 2: np.uint16, 4: np.uint32}[BITS.get(said.types[0], 8) // 8])
-        return self._signed(said, 0, found)
+        self._starts(lane, layout, first, "A", first_of_d)
+        words = self._words(tensor, lane, rank, first + layout.lanes()[..., None], columns)
+        size = {1: np.uint8, 2: np.uint16, 4: np.uint32}[BITS.get(said.types[0], 8) // 8]
+        return self._signed(said, 0, np.ascontiguousarray(words).view(size))
+
+    def _words(self, tensor: TensorMemory, lane: int, rank: int, lanes: Index, columns: Index) -> NDArray[np.uint32]:
+        """Read cells of the tensor memory of a CTA."""
+        tell(self.site, lane, rank, "load", lanes, columns)
+        found: NDArray[np.uint32] = tensor.cells[lanes, columns]
+        return found
+
+    def _chosen(
+        self, said: InstructionDescriptor, lane: int, rank: int, layout: TensorLayout, first_of_d: int
+    ) -> Index:
+        """Return the place along K of each element of a sparse A: [banks, rows, stored k]."""
+        tensor, address = tensor_memory_of(self.site, rank), self.uniform.word(self.metadata.register, lane)
+        first, columns = tensor.places(self.site, lane, address, np.arange(METADATA_COLUMNS))
+        self._starts(lane, layout, first, "metadata", first_of_d)
+        if columns[0] % METADATA_COLUMNS:
+            raise self.site.unsupported("metadata from an odd column on")
+        lanes, bits = metadata_lanes(layout, said.halves)
+        parts = columns[said.selector : said.selector + 1] if said.halves else columns
+        words = self._words(tensor, lane, rank, first + lanes, parts) >> bits.astype(np.uint32)
+        packed = self.site.mnemonic == "UTCOMMA"
+        return chosen_by(words, 16 if said.halves else 32, 2 if said.types[0] == "tf32" else 8 if packed else 4)
 
     def _signed(self, said: InstructionDescriptor, side: int, found: Matrix) -> Matrix:
         """Return the elements with their sign changed, if the descriptor says so."""
@@ -194,81 +276,6 @@ class _Product:
             words = tensor.cells[first + line % WARP, columns]
             found.append((words[:, None] >> (8 * (byte + np.arange(parts))).astype(np.uint32)).astype(np.uint8))
         return found[0], found[1]
-
-
-def _exists(said: InstructionDescriptor, ctas: int, scaled: bool) -> bool:
-    """Whether there is a product of this shape."""
-    shapes = {1: (64, 128), 2: (128, 256)}[ctas]
-    step = 8 if ctas == 1 and said.m == 64 else 16
-    return said.m in shapes and not (scaled and said.m < 128) and 0 < said.n <= 256 and said.n % step == 0
-
-
-@lru_cache(maxsize=64)
-def layout(rows: int, columns: int, pair: bool) -> tuple[Index, Index]:
-    """Return the lanes and the columns of D of one CTA, each [rows, columns]; see the head of the file."""
-    row, column = np.arange(rows)[:, None], np.arange(columns)[None, :]
-    if pair and rows == LANES // 2:
-        half = columns // 2
-        found = row + rows * (column // half), column % half + 0 * row
-    elif rows == LANES // 2:
-        found = row % 16 + WARP * (row // 16) + 0 * column, column + 0 * row
-    else:
-        found = row + 0 * column, column + 0 * row
-    return found[0], found[1]
-
-
-def _scaled_addend(c: Words, accumulator: str, shift: int) -> Words:
-    """Return C x 2^-shift, rounded to nearest."""
-    if accumulator == "f32":
-        return np.ldexp(c.view(np.float32), -shift).view(np.uint32)
-    halves = np.ldexp(c.astype(np.uint16).view(np.float16), -shift)
-    return halves.astype(np.float16).view(np.uint16).astype(np.uint32)
-
-
-def _mode(said: InstructionDescriptor) -> MmaMode:
-    """Return the mma.sync that does the same with 16 rows and 8 columns."""
-    k = A_BYTES * 8 // BITS.get(said.types[0], 8)
-    if said.accumulator == "s32":
-        return mma_mode(f"m16n8k{k}.s32.{said.types[0]}.{said.types[1]}" + ".sat" * said.saturates)
-    return float_mode(k, said.accumulator, said.types)
-
-
-def _sums(
-    site: Site, said: InstructionDescriptor, a: Matrix, b: Matrix, c: Words, scales: tuple[Matrix, Matrix] | None
-) -> Words:
-    """Return D [rows, n] as cells of tensor memory, from A [rows, k], B [n, k] and the cells of C."""
-    numerics, high, wide = site.environment.arch.tensor_core.numerics, len(a) // _ROWS, len(b) // _COLUMNS
-    tiles = c.reshape(high, _ROWS, wide, _COLUMNS).swapaxes(1, 2)
-    left, right = a.reshape(high, _ROWS, -1), b.reshape(wide, _COLUMNS, -1).swapaxes(1, 2)
-    if scales is None:
-        mode = _mode(said)
-        of_a = np.broadcast_to(mode.a.scatter(left)[:, None], (high, wide, mode.a.registers, WARP))
-        of_b = np.broadcast_to(mode.b.scatter(right)[None], (high, wide, mode.b.registers, WARP))
-        words = mma_registers(numerics, mode, of_a, of_b, mode.c.scatter(tiles))
-        d: Any = mode.c.gather(words).astype(np.uint32)
-    else:
-        packed = site.mnemonic == "UTCOMMA"
-        if packed:
-            left, right = _nibbles(left), _nibbles(right.swapaxes(1, 2)).swapaxes(1, 2)
-        kind = "ue8m0" if said.powers_of_two else "ue4m3"
-        scales_a = scales[0].reshape(high, _ROWS, -1).transpose(2, 0, 1)[..., None]
-        scales_b = scales[1].reshape(wide, _COLUMNS, -1).transpose(2, 0, 1)[:, :, None]
-        d = np.empty(tiles.shape, np.uint32)
-        for i in range(high):
-            here = np.repeat(left[i : i + 1], wide, axis=0), right, np.ascontiguousarray(tiles[i])
-            factors = (
-                decode_scales(kind, np.repeat(scales_a[:, i : i + 1], wide, axis=1)),
-                decode_scales(kind, scales_b),
-            )
-            d[i] = scaled_product(numerics, said.types, *here, factors, packed)
-    result: Words = d.swapaxes(1, 2).reshape(c.shape)
-    return result
-
-
-def _nibbles(packed: Matrix) -> Matrix:
-    """Return two numbers of 4 bits for each byte of the last axis, lower one first, at their position in a byte."""
-    both = np.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).astype(np.uint8)
-    return (both << np.uint8(2)).reshape(*packed.shape[:-1], -1)
 
 
 @semantics("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA")

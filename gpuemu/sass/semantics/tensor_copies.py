@@ -1,4 +1,4 @@
-"""Copies of matrices from shared memory to tensor memory of sm_100 (PTX: tcgen05.cp).
+"""Copies of matrices from shared memory to tensor memory of sm_100 (PTX: tcgen05.cp), and shifts (tcgen05.shift).
 
     UTCCP.T.S[.2CTA][.shape] tmem[UR4], gdesc[UR6]
 
@@ -12,6 +12,11 @@ The shapes, with the lanes that get each row of 32 (128dp256bit is the default):
 
 .U4x16P64 and .U6x16P32 expand numbers of 4 and 6 bits to bytes. With .2CTA, both CTAs of the pair copy from their own
 shared memory. A copy is complete when its instruction has executed. Source: the PTX manual, chapter tcgen05.
+
+    UTCSHIFT[.2CTA].DOWN tmem[UR4]
+
+moves 32 bytes of 31 lanes of a warp: each lane gets those of the next, and the last of the 32 stays. The manual gives
+the shape, 31x256b; that a row moves to the row before it is known from .ashift, see `async_products`.
 """
 
 from __future__ import annotations
@@ -19,10 +24,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpuemu.sass.machine import clusters
+from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.shared_matrices import shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import tell, tensor_memory_of
+from gpuemu.sass.machine.tensor_memory import shift_down, tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
 
@@ -71,5 +77,31 @@ def copy(site: Site) -> Step:
                         lanes = first + WARP * which + np.arange(len(part))
                         tell(site, lane, rank, "store", lanes[:, None], columns)
                         tensor.cells[lanes[:, None], columns] = part
+
+    return step
+
+
+@semantics("UTCSHIFT")
+def shift(site: Site) -> Step:
+    """UTCSHIFT[.2CTA].DOWN tmem[UR + n]."""
+    site.only("2CTA", "DOWN")
+    target = site.operands[0]
+    inside = target.brackets[0] if target.prefix == "tmem" and len(site.operands) == 1 else None
+    register = None if inside is None else inside.of("UR")
+    if inside is None or register is None or not site.has("DOWN"):
+        raise site.unsupported("this form of UTCSHIFT")
+    uniform, memory, offset = Uniform(site), site.environment.memory, inside.number or 0
+
+    def step(mask: Mask) -> None:
+        if site.has("2CTA") and memory.cluster is None:
+            raise clusters.refusal(site, 1)
+        ranks = [memory.rank & ~1, memory.rank | 1] if site.has("2CTA") else [memory.rank]
+        for lane in uniform.lanes(mask):
+            address = uniform.word(register.number, lane) + offset & 0xFFFFFFFF
+            if (address >> 16) % WARP:
+                found = f"a shift of rows from lane {address >> 16} of tensor memory on"
+                raise ExecutionError(site.instruction, lane, found, f"Use a lane that is a multiple of {WARP}")
+            for rank in ranks:
+                shift_down(site, lane, rank, address, WARP)
 
     return step

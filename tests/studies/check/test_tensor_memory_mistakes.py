@@ -101,6 +101,34 @@ def test_a_mistake_of_a_pair_is_found(kernel: str, titles: set[str]) -> None:
     assert {f.title for f in found(kernel, 2)} == titles
 
 
+def found_in_forms(kernel: str, m: int) -> list[Finding]:
+    """What check says of a sparse, weight-stationary or shifting product."""
+    forms = load_cubin(
+        KERNELS.parents[2] / "sass" / "kernels" / "tcgen05_forms.cu", "sm_100", "auto", ("-arch=sm_100a",)
+    )
+    a, b = np.ones((128, K), np.float16), np.ones((N, 2 * K), np.float16)
+    given = np.full((128, 8), 0x44444444, np.uint32)
+    instruction = np.uint32(1 << 4 | N // 8 << 17 | m // 16 << 24 | ("sparse" in kernel) << 2)
+    args = (a.view(np.uint16), b.view(np.uint16), given, np.zeros((128, N), np.float32), instruction, np.uint64(0))
+    report = gpuemu.check(forms, kernel, grid=(1, 1, 1), block=(128, 1, 1), args=args, budget=500_000, arch="sm_100")
+    return [f for f in report.findings if f.severity is not Severity.INFORMATION]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernel", "m"), [("sparse", 128), ("stationary", 64), ("shifted", 128)])
+def test_right_forms_of_products_are_not_accused(kernel: str, m: int) -> None:
+    assert found_in_forms(kernel, m) == []
+
+
+@pytest.mark.slow
+def test_metadata_that_may_not_be_stored_yet_and_shifts_that_may_not_be_done_are_found() -> None:
+    stored = found_in_forms("sparse_unstored", 128)
+    assert {(f.title, mnemonics(f)) for f in stored} == {(RAW, ("STTM", "UTCHMMA"))}
+    shifted = found_in_forms("shifted_unwaited", 128)
+    assert {f.title for f in shifted} >= {RAW, WAR}
+    assert ("UTCSHIFT", "LDTM") in {mnemonics(f) for f in shifted if f.title == RAW}
+
+
 @pytest.mark.slow
 def test_findings_name_both_sides_and_the_fix() -> None:
     (leak,) = found("leaks")

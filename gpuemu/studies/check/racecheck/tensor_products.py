@@ -1,4 +1,4 @@
-"""Products and copies in tensor memory (tcgen05.mma, cp), which go on after their instruction, and stores to it.
+"""Products, copies and shifts in tensor memory (tcgen05.mma, cp, shift), which outlast their instruction, and stores.
 
 The tensor core executes the products of a CTA, or of a pair of CTAs, in the order of their issue. So each is a strand
 that follows the one before. A tcgen05.commit reports all of them so far to an mbarrier. A CTA must not exit before the
@@ -25,7 +25,7 @@ from gpuemu.studies.check.racecheck.happens_before import HappensBefore
 from gpuemu.trace.model import Instruction
 
 Bools = NDArray[np.bool_]
-PRODUCTS = ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCCP")
+PRODUCTS = ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCCP", "UTCSHIFT")
 """The instructions that the tensor core executes in order."""
 ASKS = "UGETNEXTWORKID"
 """The instruction that asks for the work of a cluster that has not begun."""
