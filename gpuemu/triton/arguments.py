@@ -102,10 +102,6 @@ class Arguments:
     def _map(
         self, told: Mapping[str, Any], value: Any, shape: list[int], strides: list[int], nan: bool, tf32: bool
     ) -> TensorMap:
-        if told.get("is_im2col"):
-            raise GpuemuError.one(
-                self._kernel, None, "tensor descriptor", "an im2col descriptor", "expected a tiled one"
-            )
         size = int(told["elem_size"])
         pointer = self.pointer(value.base)
         assert isinstance(pointer, Pointer)
@@ -116,7 +112,14 @@ class Arguments:
             shape, steps[-1] = [*shape[:-1], shape[-1] // size], size
             box[-1] //= 2 * size
         view: NDArray[Any] = np.ndarray(shape, np.dtype(f"u{size}"), pointer.array.data, pointer.offset, steps)
-        return TensorMap(view, box, swizzle=_SWIZZLES[int(told["swizzle"])], type=kind, fill="nan" if nan else 0)
+        form: dict[str, Any] = {
+            "swizzle": _SWIZZLES[int(told["swizzle"])], "type": kind, "fill": "nan" if nan else 0,
+        }  # fmt: skip
+        if not told.get("is_im2col"):
+            return TensorMap(view, box, **form)
+        pixels, channels = box
+        corners = value.pixel_box_lower_corner, value.pixel_box_upper_corner
+        return TensorMap.im2col(view, *corners, channels, pixels, steps=value.element_strides, **form)
 
 
 def _number(kind: str, value: Any) -> Any:

@@ -221,7 +221,7 @@ int main() {
   unsigned map[32];
   const unsigned long long shape[] = {256, 8}, strides[] = {128};
   const unsigned box[] = {128, 4}, steps[] = {1, 1};
-  struct { unsigned type, swizzle; } cases[] = {{7, 4}, {14, 3}, {13, 0}, {11, 0}, {7, 5}};
+  struct { unsigned type, swizzle; } cases[] = {{7, 4}, {14, 3}, {13, 0}, {11, 0}, {7, 6}, {7, 5}, {7, 7}};
   for (auto one : cases) {
     DO(cuTensorMapEncodeTiled, (void *)map, one.type, 2u, (void *)4096, shape, strides, box, steps, 0u, one.swizzle, 0u, 0u);
     for (unsigned word : map) printf("%08x", __builtin_bswap32(word));
@@ -233,12 +233,45 @@ int main() {
 
 def test_tensor_maps_of_sm_100_have_their_swizzles_and_elements_of_four_bits(execute: Callable[..., Any]) -> None:
     lines = execute(HEAD + DO + MAPS).out.splitlines()
-    assert lines[0::2] == ["cuTensorMapEncodeTiled 0"] * 4 + ["cuTensorMapEncodeTiled 1"]
-    layouts = [decode(bytes.fromhex(line)) for line in lines[1:8:2]]
+    assert lines[0::2] == ["cuTensorMapEncodeTiled 0"] * 6 + ["cuTensorMapEncodeTiled 1"]
+    layouts = [decode(bytes.fromhex(line)) for line in lines[1:12:2]]
+    assert layouts[-1] is not None
+    assert layouts.pop().unknown == "a swizzle that flips 8 bytes"
     found = [(one.type, one.swizzle_bytes, one.chunk_bytes, one.shape, one.box) for one in layouts if one is not None]
     assert found == [
         ("f32", 128, 32, (256, 8), (128, 4)),
         ("b4x16_p64", 128, 16, (16, 8), (8, 4)),
         ("b4x16", 0, 16, (16, 8), (8, 4)),
         ("tf32", 0, 16, (256, 8), (128, 4)),
+        ("f32", 128, 64, (256, 8), (128, 4)),
+    ]
+
+
+COLUMNS = r"""
+int main() {
+  get = (Get)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+  unsigned map[32];
+  const unsigned long long shape[] = {64, 9, 9, 9, 9}, strides[] = {128, 1152, 10368, 93312};
+  const unsigned steps[] = {1, 2, 1, 3, 1};
+  struct { unsigned rank; int lower[3], upper[3]; unsigned channels, pixels; } cases[] = {
+      {3, {-32768}, {127}, 16, 16}, {4, {-128, 1}, {-1, 127}, 64, 1024}, {5, {-1, 2, -16}, {15, -3, 0}, 32, 257},
+      {4, {0, 128}, {0, 0}, 16, 16}, {5, {0}, {0}, 16, 1025}, {2, {0}, {0}, 16, 16}};
+  for (auto one : cases) {
+    DO(cuTensorMapEncodeIm2col, (void *)map, 1u, one.rank, (void *)4096, shape, strides, one.lower, one.upper,
+       one.channels, one.pixels, steps, 0u, 0u, 0u, 0u);
+    for (unsigned word : map) printf("%08x", __builtin_bswap32(word));
+    printf("\n");
+  }
+}
+"""
+
+
+def test_tensor_maps_of_im2col_have_their_corners_and_pixels(execute: Callable[..., Any]) -> None:
+    lines = execute(HEAD + DO + COLUMNS).out.splitlines()
+    assert lines[0::2] == ["cuTensorMapEncodeIm2col 0"] * 3 + ["cuTensorMapEncodeIm2col 1"] * 3
+    layouts = [decode(bytes.fromhex(line)) for line in lines[1:6:2]]
+    assert [(one.window, one.box[0], one.steps) for one in layouts if one is not None] == [
+        (((-32768,), (135,), 16), 16, (1, 2, 1)),
+        (((-128, 1), (7, 135), 1024), 64, (1, 2, 1, 3)),
+        (((-1, 2, -16), (23, 5, 8), 257), 32, (1, 2, 1, 3, 1)),
     ]

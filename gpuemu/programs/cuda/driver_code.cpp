@@ -142,27 +142,60 @@ DRIVER(cuOccupancyMaxActiveClusters, (int *count, void *function, const Configur
          if (how->attributes[k].id == kAttributeCluster) cluster = how->attributes[k].value.dim;
        *count = int(clusters(kernel_of(function), how->block, cluster, how->shared)))
 
-// A tensor map: 128 bytes, as gpuemu/sass/machine/tensor_map.py describes them.
-API cuTensorMapEncodeTiled(void *map, uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
-                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, uint32_t interleave,
-                           uint32_t swizzle, uint32_t fetch, uint32_t fill) {
+// A tensor map: 128 bytes, as gpuemu/sass/machine/tensor_map.py describes them. This function writes the words that all
+// kinds have, and returns whether there is such a map. `channels`: elements of dimension 0 that a copy takes.
+static bool tensor_map(uint32_t word[32], uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
+                       const uint64_t *strides, uint32_t channels, const uint32_t *steps, uint32_t interleave,
+                       uint32_t swizzle, uint32_t fetch, uint32_t fill) {
   // From the seventh on: f16, f32, f64, bf16, f32 thrice, elements of 4 bits without and with padding.
   static const uint32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 7, 7, 8, 11, 12};
-  constexpr uint32_t kOf128 = 3, kChunksOf32 = 4;  // swizzles of 128 bytes: of chunks of 16, and of 32
+  constexpr uint32_t kOf128 = 3, kMostSwizzles = 6;  // from 4 on: of 128 bytes in chunks of 32, of 32 that flip, of 64
   constexpr uint32_t kTypes = sizeof numbers / sizeof *numbers;
-  if (type >= kTypes || rank < 1 || rank > 5 || interleave || swizzle > kChunksOf32) return kInvalidValue;
-  const uint32_t chunks = swizzle == kChunksOf32 ? 3 : 0;
+  if (type >= kTypes || rank < 1 || rank > 5 || interleave || swizzle > kMostSwizzles) return false;
+  const uint32_t chunks = swizzle > kOf128 ? swizzle - kOf128 : 0;
   if (chunks) swizzle = kOf128;
-  uint32_t word[32] = {};
   memcpy(word, &array, sizeof array);
   word[2] = (rank - 1) << 4 | numbers[type] << 7 | swizzle << 13 | fill << 15 | (type == 11 || type == 12) << 16 | fetch << 17 |
             chunks << 19;
   for (uint32_t k = 0; k < rank; ++k) {
     if (k) word[2 + k] = uint32_t(strides[k - 1] >> 4), word[7] |= uint32_t(strides[k - 1] >> 36) << 4 * (k - 1);
     word[8 + k] = uint32_t(shape[k] - 1);
-    word[13] |= (steps[k] - 1) << 3 * k | (k ? 0 : (box[k] - 1) << 24);
-    if (k) word[14] |= (box[k] - 1) << 8 * (k - 1);
+    word[13] |= (steps[k] - 1) << 3 * k;
   }
+  word[13] |= (channels - 1) << 24;
+  return true;
+}
+
+API cuTensorMapEncodeTiled(void *map, uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, uint32_t interleave,
+                           uint32_t swizzle, uint32_t fetch, uint32_t fill) {
+  uint32_t word[32] = {};
+  if (!tensor_map(word, type, rank, array, shape, strides, *box, steps, interleave, swizzle, fetch, fill))
+    return kInvalidValue;
+  for (uint32_t k = 1; k < rank; ++k) word[14] |= (box[k] - 1) << 8 * (k - 1);
+  memcpy(map, word, sizeof word);
+  return kSuccess;
+}
+
+// The corners of the bounding box have 16, 8 or 5 bits each for one, two or three dimensions of pixels.
+API cuTensorMapEncodeIm2col(void *map, uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
+                            const uint64_t *strides, const int *lower, const int *upper, uint32_t channels,
+                            uint32_t pixels, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
+                            uint32_t fetch, uint32_t fill) {
+  constexpr uint32_t kMostPixels = 1024, kMostChannels = 256;
+  uint32_t word[32] = {};
+  if (rank < 3 || pixels - 1 >= kMostPixels || channels - 1 >= kMostChannels ||
+      !tensor_map(word, type, rank, array, shape, strides, channels, steps, interleave, swizzle, fetch, fill))
+    return kInvalidValue;
+  const uint32_t bits = rank == 3 ? 16 : rank == 4 ? 8 : 5;
+  const int most = 1 << (bits - 1);
+  for (uint32_t k = 0; k + 2 < rank; ++k) {
+    if (lower[k] < -most || lower[k] >= most || upper[k] < -most || upper[k] >= most) return kInvalidValue;
+    const uint32_t mask = (1u << bits) - 1;
+    word[14] |= (uint32_t(lower[k]) & mask) << bits * k | (uint32_t(upper[k]) & mask) << (16 + bits * k);
+  }
+  word[2] |= 1;
+  word[15] = pixels - 1;
   memcpy(map, word, sizeof word);
   return kSuccess;
 }

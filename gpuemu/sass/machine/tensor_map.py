@@ -6,15 +6,23 @@ compilers' code for PTX's `tensormap.replace`, which writes each of these fields
 of an H200's driver that differ in one setting each:
 
     0x00        address of the first element
-    0x08        bits 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
+    0x08        bit 0 im2col, 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
                 16 tf32 for f32, 17-18 how much the L2 cache fetches
-                19-21 the bytes that a swizzle of sm_100 keeps together (0: 16, 3: 32)
+                19-21 the bytes that a swizzle of sm_100 keeps together (0: 16, 1: 32, 2: 32, but 8 flip, 3: 64)
+                22 a swizzle of 96 bytes (sm_103)
     0x0c-0x1b   strides of dimensions 1 to 4 in units of 16 bytes, low 32 bits; 0x1c: four more bits of each
     0x20-0x33   elements of each dimension less one
     0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
     0x38        box of dimensions 1 to 4 less one, a byte each
 
-Dimension 0 is the contiguous one: the last axis of a NumPy array.
+A map of im2col (cuTensorMapEncodeIm2col) has the channels of a pixel as its box of dimension 0, and instead of the
+others:
+
+    0x38        corners of the bounding box, as distances from the first and from the last element: of dimensions 1 to
+                3 in the lower half, then in the upper half. Each has 16, 8 or 5 bits with 1, 2 or 3 such dimensions.
+    0x3c        pixels less one
+
+These were derived from 132 maps of an H200's driver. Dimension 0 is the contiguous one: the last axis of a NumPy array.
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +55,25 @@ TYPES = {
     "tf32": 4, "tf32.ftz": 4, "b4x16": 8, "b4x16_p64": 8,
 }  # fmt: skip
 """Element types of cuTensorMapEncodeTiled, and their bytes; 16 elements of 4 bits count as one."""
-_CHUNKS = {0: 16, 3: 32}
-"""The bytes that a swizzle keeps together, by their number. Source: nvcc's code for tensormap.replace, CUTLASS."""
+_CHUNKS = {0: 16, 1: 32, 3: 64}
+"""The bytes that a swizzle keeps together, by their number. Source: nvcc's code for tensormap.replace, PTX manual."""
+_IM2COL, _FLIPS, _OF_96 = 1, 2, 1 << 22
+CORNER_BITS = {1: 16, 2: 8, 3: 5}
+"""Bits of a corner of the bounding box, by the number of dimensions that have one."""
+_MOST_PIXELS = 1024
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line within which 16-byte chunks are permuted, by the number of the swizzle."""
+
+
+class Window(NamedTuple):
+    """The pixels of an im2col map: the bounding box in dimensions 1 and up but the last, and how many a copy takes.
+
+    `first`, `last`: the coordinates of its corners.
+    """
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    pixels: int
 
 
 @dataclass(frozen=True)
@@ -75,6 +98,10 @@ class Layout:
     nan_fill: bool
     chunk_bytes: int = 16
     """The bytes that the swizzle keeps together."""
+    window: Window | None = None
+    """The pixels of an im2col map, whose box is the channels of a pixel."""
+    unknown: str = ""
+    """The part of the map that gpuemu does not understand, or nothing."""
 
     @property
     def shared_bytes(self) -> int:
@@ -88,7 +115,9 @@ class Layout:
 
     @property
     def copied(self) -> tuple[int, ...]:
-        """Number of elements in each dimension that a copy takes."""
+        """Number of elements in each dimension that a copy takes; for im2col, of channels and of pixels."""
+        if self.window is not None:
+            return self.box[0], self.window.pixels
         return tuple(-(-box // step) for box, step in zip(self.box, self.steps, strict=True))
 
 
@@ -97,9 +126,11 @@ def decode(data: bytes) -> Layout | None:
     words = np.frombuffer(data, dtype="<u4").astype(object)
     flags = int(words[2])
     rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
-    chunk = _CHUNKS.get(flags >> 19 & 7)
-    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED) or chunk is None:
+    together = flags >> 19 & 7
+    columns = flags & _IM2COL > 0
+    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED) or together > max(_CHUNKS) or (columns and rank < 3):
         return None
+    unknown = "a swizzle that flips 8 bytes" * (together == _FLIPS) + "a swizzle of 96 bytes" * (flags & _OF_96 > 0)
     element = _NUMBERED[kind]
     if flags & _AS_TF32:
         element = _WITH_TF32.get(element, element)
@@ -107,21 +138,35 @@ def decode(data: bytes) -> Layout | None:
     strides = [size]
     for k in range(rank - 1):
         strides.append((int(words[3 + k]) | (int(words[7]) >> 4 * k & 15) << 32) * _UNIT)
-    together = _AT_ONCE if element in PACKED else 1
-    boxes = [(int(words[13]) >> 24) // together, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
+    at_once = _AT_ONCE if element in PACKED else 1
+    boxes = [(int(words[13]) >> 24) // at_once, *(int(words[14]) >> 8 * k & 0xFF for k in range(4))]
+    shape = tuple((int(words[8 + k]) + 1) // (1 if k else at_once) for k in range(rank))
     return Layout(
         address=int(words[0]) | int(words[1]) << 32,
         type=element,
         element_bytes=size,
-        shape=tuple((int(words[8 + k]) + 1) // (1 if k else together) for k in range(rank)),
+        shape=shape,
         strides=tuple(strides),
-        box=tuple(box + 1 for box in boxes[:rank]),
+        box=(boxes[0] + 1, *[1] * (rank - 1)) if columns else tuple(box + 1 for box in boxes[:rank]),
         steps=tuple((int(words[13]) >> 3 * k & 7) + 1 for k in range(rank)),
         interleaved=bool(flags >> 11 & 3),
         swizzle_bytes=SWIZZLES[flags >> 13 & 3],
         nan_fill=bool(flags >> 15 & 1),
-        chunk_bytes=chunk,
+        chunk_bytes=_CHUNKS.get(together, _UNIT),
+        window=_window(int(words[14]), int(words[15]), shape) if columns else None,
+        unknown=unknown,
     )
+
+
+def _window(corners: int, pixels: int, shape: tuple[int, ...]) -> Window:
+    """Decode the pixels of an im2col map of an array of this shape, dimension 0 first."""
+    bits = CORNER_BITS[len(shape) - 2]
+    found = []
+    for half in (corners & 0xFFFF, corners >> 16):
+        fields = [half >> bits * k & (1 << bits) - 1 for k in range(len(shape) - 2)]
+        found.append([field - (field >> bits - 1 << bits) for field in fields])
+    last = tuple(extent - 1 + corner for extent, corner in zip(shape[1:], found[1], strict=False))
+    return Window(tuple(found[0]), last, (pixels & _MOST_PIXELS - 1) + 1)
 
 
 _NUMPY_TYPES = {
@@ -138,7 +183,7 @@ class TensorMap:
     array's order of axes. `swizzle`: 0, 32, 64 or 128 bytes. `type`: the element's type by its name in
     cuTensorMapEncodeTiled, see TYPES. The default is the array's own (bf16 is stored in uint16). `fill`: 0 or "nan",
     the value that a copy reads outside the array. `steps`: 2 takes every second element of an axis. `chunk_bytes`: what
-    a swizzle keeps together, 16 or (sm_100) 32. Raises GpuemuError
+    a swizzle keeps together, 16 or (sm_100) 32 or 64. Raises GpuemuError
     for an array that no tensor map can describe. With the types of PACKED, an element of the array has 16 of the map.
     """
 
@@ -170,7 +215,7 @@ class TensorMap:
         if swizzle not in SWIZZLES:
             raise _refused("swizzle", f"{swizzle}", "0, 32, 64 or 128 bytes")
         if chunk_bytes not in _CHUNKS.values() or (chunk_bytes > _UNIT and swizzle != SWIZZLES[-1]):
-            raise _refused("chunk_bytes", f"{chunk_bytes}", "16, or 32 with a swizzle of 128 bytes")
+            raise _refused("chunk_bytes", f"{chunk_bytes}", "16, or 32 or 64 with a swizzle of 128 bytes")
         if fill not in (0, "nan"):
             raise _refused("fill", f"{fill}", "0 or 'nan'")
         line = box[-1] * PACKED.get(kind, array.itemsize)
@@ -190,6 +235,35 @@ class TensorMap:
             | (fill == "nan") << 15 | (_AS_TF32 if plain != kind else 0)
             | next(number for number, size in _CHUNKS.items() if size == chunk_bytes) << 19
         )  # fmt: skip
+        self._corners = self._pixels = 0
+
+    @classmethod
+    def im2col(
+        cls, array: npt.NDArray[Any], lower: Sequence[int], upper: Sequence[int], channels: int, pixels: int,
+        **more: Any,
+    ) -> TensorMap:  # fmt: skip
+        """Return a map that a copy reads columns of pixels by, as cuTensorMapEncodeIm2col makes it.
+
+        The array has images, then one to three dimensions of pixels, then channels. `lower`, `upper`: the corners of
+        the bounding box in each dimension of pixels, as distances from its first and from its last element. `channels`:
+        those of a pixel that a copy takes. `more`: swizzle, type, fill, and steps, as for a tiled map. Raises
+        GpuemuError for an array that no such map can describe.
+        """
+        made = cls(array, (*[1] * (array.ndim - 1), channels), **more)
+        bits = CORNER_BITS.get(array.ndim - 2)
+        if bits is None:
+            raise _refused("array", f"{array.ndim} dimensions", "3 to 5, with images first and channels last")
+        if pixels not in range(1, _MOST_PIXELS + 1):
+            raise _refused("pixels", f"{pixels}", f"1 to {_MOST_PIXELS}")
+        made._pixels, made._flags = pixels, made._flags | _IM2COL
+        for start, (name, corners) in zip((0, 16), (("lower", lower), ("upper", upper)), strict=True):
+            most = 1 << bits - 1
+            if np.shape(corners) != (array.ndim - 2,) or not all(-most <= corner < most for corner in corners):
+                right = f"a number from {-most} to {most - 1} for each of {array.ndim - 2} axes of pixels"
+                raise _refused(name, f"{corners!r}", right)
+            for k, corner in enumerate(tuple(corners)[::-1]):
+                made._corners |= (corner & (1 << bits) - 1) << start + bits * k
+        return made
 
     def memory(self) -> npt.NDArray[np.uint8]:
         """Return the bytes from the array's first element to the end of its last, including those between its rows."""
@@ -220,6 +294,8 @@ class TensorMap:
                 words[14] |= np.uint64(box - 1 << 8 * (k - 1))
             else:
                 words[13] |= np.uint64(box - 1 << 24)
+        if self._pixels:
+            words[14], words[15] = self._corners, self._pixels - 1
         return words.astype("<u4").tobytes()
 
 

@@ -91,17 +91,21 @@ class Uniform:
 def numbers(site: Site, form: str) -> list[int]:
     """Return the uniform registers that the operands name: a pair in brackets for [, or a single register for -.
 
-    A cache policy after them is ignored.
+    A register for 0 may be URZ; its number is then negative. A cache policy after them is ignored.
     """
     operands = list(site.operands)
     if operands and operands[-1].prefix == "desc" and len(operands[-1].brackets) == 1:
         operands.pop()
     found = [
-        operand.register if kind == "-" else operand.address.of("UR") if operand.address else None
+        operand.register if kind in "-0" else operand.address.of("UR") if operand.address else None
         for kind, operand in zip(form, operands, strict=False)
     ]
     bare = all(o.core == o.text and not (o.address and o.address.number) for o in operands)
-    numbers = [r.number for r in found if r is not None and r.file == "UR" and not (r.is_constant or r.suffixes)]
+    numbers = [
+        -1 if r.is_constant else r.number
+        for kind, r in zip(form, found, strict=False)
+        if r is not None and r.file == "UR" and not r.suffixes and (kind == "0" or not r.is_constant)
+    ]
     if not bare or not len(operands) == len(form) == len(numbers):
         raise site.unsupported("this form is not understood")
     return numbers
