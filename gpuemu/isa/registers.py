@@ -112,6 +112,8 @@ def _destinations(opcode: Opcode, operands: tuple[str, ...]) -> list[str]:
         elif what[0] == "r":
             if file not in _REGISTER_FILES:
                 break
+            if what == "rx" and opcode.has("STAT"):
+                found.append("1")
             found.append(what[1:] or "1")
     return found
 

@@ -15,7 +15,7 @@ source, or of a destination after `r`, is a number of 32-bit words:
     c      two, but one with .32               d      two with .64, .S64, .U64, .M832
     t  f   the type that it converts to; the type that it converts from
     A B C  a fragment of a product             s      two with .SF.SP: metadata and scales
-    x      the shape of LDTM or STTM, times N of xN
+    x      the shape of LDTM or STTM, times N of xN; LDTM.STAT writes a register for the statistic before
     q      scales of A and B of a tcgen05.mma: two; its mask of lanes: four, or eight with .2CTA; of columns (.WS): two
 
 An address (in brackets) has one register, or two with .64.

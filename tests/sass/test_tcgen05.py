@@ -127,6 +127,30 @@ def test_the_halves_of_a_warp_may_have_columns_of_their_own() -> None:
         assert files.registers[8:10, t].tolist() == [t % 16 * 1000 + 16 * (t // 16) + r for r in range(2)]
 
 
+@pytest.mark.parametrize(
+    ("modifiers", "expected"),
+    [
+        ("MAX", lambda x: x.view(np.uint32).max(axis=1)),
+        ("MIN.S32", lambda x: x.view(np.int32).min(axis=1).view(np.uint32)),
+        ("MIN.F32", lambda x: np.nanmin(x, axis=1).view(np.uint32)),
+        ("MAXABS.F32.NAN", lambda x: np.where(np.isnan(x).any(axis=1), 0x7FFFFFFF, abs(x).max(axis=1).view(np.uint32))),
+    ],
+)
+def test_loads_may_find_the_extreme_of_each_lane(modifiers: str, expected: Any) -> None:
+    environment = cta()
+    memory = cells(environment)
+    values = RNG.normal(size=(128, 8)).astype(np.float32)
+    values[40, 3] = np.nan
+    memory[:, :8] = values.view(np.uint32)
+    mask = np.arange(128) // 32 == 1
+    files = run(environment, f"LDTM.STAT.x8.{modifiers} R20, R8, tmem[UR4]", {4: 32 << 16}, mask=mask)
+    np.testing.assert_array_equal(files.registers[8:16, 32:64], values[32:64].view(np.uint32).T)
+    np.testing.assert_array_equal(files.registers[20, 32:64], expected(values[32:64]))
+    sass = f"LDTM.STAT.16dp32bit_t16_t31.x4.{modifiers} R20, R8, tmem[UR4+0x2]"
+    files = run(environment, sass, {4: 32 << 16}, mask=mask)
+    np.testing.assert_array_equal(files.registers[20, 48:64], expected(np.ascontiguousarray(values[32:48, 2:6])))
+
+
 @pytest.mark.parametrize(("lane", "told"), [(32, "lanes 32 to 63"), (3, "lanes 3 to 34")])
 def test_a_warp_has_its_own_lanes_only(lane: int, told: str) -> None:
     environment = cta()
@@ -156,6 +180,8 @@ def test_a_base_offset_means_nothing_without_a_swizzle() -> None:
 
 def test_registers_of_a_load_and_a_store_are_known() -> None:
     assert written_and_read("LDTM.16dp256bit.x2", ("R8", "tmem[UR4+0x8]"), "") == (tuple(range(8, 16)), (404,))
+    statistic = written_and_read("LDTM.STAT.x4.MAX.F32", ("R20", "R8", "tmem[UR4]"), "")
+    assert statistic == ((20, 8, 9, 10, 11), (404,))
     assert written_and_read("STTM.x4", ("tmem[UR4]", "R8"), "") == ((), (404, 8, 9, 10, 11))
     assert written_and_read("UTCHMMA", ("gdesc[UR6]", "tmem[UR9]"), "")[1] == (406, 407, 409)
 
@@ -354,6 +380,7 @@ SCALED = [
     ("UTCQMMA", "e4m3", "e2m1", 1, True),
     ("UTCOMMA", "e2m1", "e2m1", 2, True),
     ("UTCOMMA.4X", "e2m1", "e2m1", 4, False),
+    ("UTCOMMA.BLOCK16", "e2m1", "e2m1", 4, False),
 ]
 
 

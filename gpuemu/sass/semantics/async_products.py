@@ -73,7 +73,7 @@ class _Product:
     """One instruction: where its operands are."""
 
     def __init__(self, site: Site):
-        site.only("2CTA", "4X", "WS", "ASHIFT")
+        site.only("2CTA", "4X", "BLOCK16", "WS", "ASHIFT")
         self.site, self.uniform, self.pair = site, Uniform(site), site.has("2CTA")
         self.stationary = site.has("WS")
         operands = [_operand(site, k) for k in range(5)]
@@ -262,7 +262,7 @@ class _Product:
         self, said: InstructionDescriptor, lane: int, rank: int, shape: tuple[int, int]
     ) -> tuple[Matrix, Matrix]:
         """Return the bytes of the scales of the rows of A and of the columns of B: [rows, parts] and [n, parts]."""
-        parts = 1 if self.site.mnemonic == "UTCQMMA" else 4 if self.site.has("4X") else 2
+        parts = 1 if self.site.mnemonic == "UTCQMMA" else 4 if self.site.has("4X", "BLOCK16") else 2
         tensor = tensor_memory_of(self.site, rank)
         found = []
         for side, count in enumerate(shape):

@@ -19,6 +19,7 @@ from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, taking_part
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.atomic_operations import NUMBER_OF
+from gpuemu.sass.semantics.extremes import MODIFIERS, Extreme
 from gpuemu.sass.semantics.lanewise import (
     EncodedStep,
     encoded_values,
@@ -291,21 +292,14 @@ def redux(site: Site) -> Step:
     return step if encoded is None else EncodedStep(step, encoded)
 
 
-_NAN = 0x7FFFFFFF
-_SIGN = np.uint32(0x80000000)
-
-
 @semantics("CREDUX")
 def coupled_redux(site: Site) -> Step:
-    """CREDUX.MIN|MAX[.S32|.F32], CREDUX.MINABS|MAXABS.F32: URd = the extreme of Ra over all lanes of a warp (sm_100).
-
-    A float that is NaN does not count, unless all are or .NAN is given. -0 is smaller than +0.
-    """
-    site.only("MIN", "MAX", "MINABS", "MAXABS", "S32", "F32", "NAN")
-    kind, is_float = site.modifiers[0] if site.modifiers else "", site.has("F32")
-    if not kind.startswith(("MIN", "MAX")) or len(site.operands) != 2 or (kind.endswith("ABS") and not is_float):
+    """CREDUX.MIN|MAX[.S32|.F32], CREDUX.MINABS|MAXABS.F32: URd = the extreme of Ra over a warp (sm_100)."""
+    site.only(*MODIFIERS)
+    extreme = Extreme(site)
+    if len(site.operands) != 2 or site.modifiers[0] != extreme.kind:
         raise site.unsupported("this form of reduction")
-    store, get, smallest = site.destination(0), site.raw(1), kind.startswith("MIN")
+    store, get = site.destination(0), site.raw(1)
     lanes, operand = site.lanes, site.operands[1]
     if operand.negative or operand.absolute or operand.inverted:
         raise site.unsupported(f"the operand {operand.text}")
@@ -314,25 +308,8 @@ def coupled_redux(site: Site) -> Step:
         here = taking_part(lanes, mask)
         present = np.ones(lanes.count, np.bool_) if here is None else here
         words = np.broadcast_to(get(), (lanes.count,)).copy()
-        counts = present
-        if is_float:
-            words = words & ~_SIGN if kind.endswith("ABS") else words
-            no_number = np.isnan(words.view(np.float32))
-            counts = present & ~no_number
-            keys = np.where(words & _SIGN, ~words, words | _SIGN)
-        else:
-            keys = words ^ _SIGN if site.has("S32") else words
-        keys = np.where(counts, keys, np.uint32(0xFFFFFFFF if smallest else 0)).reshape(-1, WARP)
-        best = keys.min(axis=1) if smallest else keys.max(axis=1)
-        if is_float:
-            best = np.where(best & _SIGN, best ^ _SIGN, ~best)
-            some = counts.reshape(-1, WARP).any(axis=1)
-            if site.has("NAN"):
-                some = some & ~(present & no_number).reshape(-1, WARP).any(axis=1)
-            best = np.where(some, best, np.uint32(_NAN))
-        elif site.has("S32"):
-            best = best ^ _SIGN
-        store(np.repeat(best.astype(np.uint32), WARP), mask)
+        best = extreme.of(words.reshape(-1, WARP), present.reshape(-1, WARP))
+        store(np.repeat(best, WARP), mask)
 
     return step
 

@@ -3,6 +3,7 @@
     UTCATOMSWS.FIND_AND_SET.ALIGN UP0, UR4, UR4     take UR4 x 32 columns; UP0: whether there were so many
     UTCATOMSWS.AND URZ, UR4                         keep the columns whose bits UR4 has
     LDTM.x8 R12, tmem[UR4+0x10]                     registers of the warp from tensor memory
+    LDTM.STAT.x8.MAX.F32 R20, R12, tmem[UR4]        the same, and in R20 each thread's largest of them (sm_103)
     STTM.16dp64bit.x2 tmem[UR4], R4                 and to it
 
 The code of tcgen05.alloc also keeps words of its own, in shared memory that the system reserves.
@@ -36,6 +37,7 @@ from gpuemu.sass.machine.tensor_memory import UNITS, find_and_set, tell, tell_un
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
+from gpuemu.sass.semantics.extremes import MODIFIERS, Extreme
 from gpuemu.sass.semantics.lanewise import EncodedStep
 
 _SHAPES = ("32dp32bit", "16dp64bit", "16dp128bit", "16dp256bit", "16dp32bit_t0_t15", "16dp32bit_t16_t31")
@@ -102,9 +104,9 @@ def give_up_permit(site: Site) -> Step:
 class _Block:
     """The lanes and columns that an LDTM or STTM accesses: for each register and thread of a warp, relative ones."""
 
-    def __init__(self, site: Site, k: int, packs: str):
+    def __init__(self, site: Site, k: int, packs: str, *more: str):
         self.site = site
-        site.only(*_SHAPES, *_TIMES, packs)
+        site.only(*_SHAPES, *_TIMES, packs, *more)
         operand = site.operands[k]
         inside = operand.brackets[0] if operand.prefix == "tmem" and len(operand.brackets) == 1 else None
         register = None if inside is None else inside.of("UR")
@@ -158,11 +160,18 @@ def block(shape: str, times: int, packed: bool) -> tuple[Index, Index, Index]:
 
 @semantics("LDTM")
 def load(site: Site) -> Step:
-    """LDTM[.shape][.xN][.PACK16BIT] Rd, tmem[UR + n]: tcgen05.ld."""
-    access = _Block(site, 1, "PACK16BIT")
-    file, first = site.register(0)
+    """LDTM[.shape][.xN][.PACK16BIT] Rd, tmem[UR + n]: tcgen05.ld.
+
+    LDTM.STAT[.shape].xN.MIN|MAX... Rs, Rd, tmem[UR + n]: tcgen05.ld.red of sm_103.
+    """
+    reduces = site.has("STAT")
+    access = _Block(site, 1 + reduces, "PACK16BIT", *(("STAT", *MODIFIERS) if reduces else ()))
+    if reduces and access.packed:
+        raise site.unsupported("a reduction of packed numbers")
+    extreme, (statistics, of_all) = Extreme(site) if reduces else None, site.register(0)
+    file, first = site.register(1 if reduces else 0)
     if first + access.registers >= len(file):
-        raise site.unsupported(f"{access.registers} registers from {site.operands[0].core}")
+        raise site.unsupported(f"{access.registers} registers from {site.operands[int(reduces)].core}")
 
     def step(mask: Mask) -> None:
         chosen = complete_warps(site, mask)
@@ -172,7 +181,11 @@ def load(site: Site) -> Step:
             found = cells[lanes, columns]
             if access.packed:
                 found = found[..., 0] & np.uint32(0xFFFF) | found[..., 1] << np.uint32(16)
-            file[first : first + access.registers, warp * WARP + access.threads] = found[:, access.threads]
+            threads = warp * WARP + access.threads
+            file[first : first + access.registers, threads] = found[:, access.threads]
+            if extreme is not None:
+                values = np.ascontiguousarray(found[:, access.threads].T)
+                statistics[of_all, threads] = extreme.of(values, np.ones(values.shape, np.bool_))
 
     return step
 
