@@ -81,8 +81,15 @@ def _sentence(error: Exception) -> str:
     if type(error).__name__ == "OutOfResources":
         needs, limit, what = error.required, error.limit, error.name  # type: ignore[attr-defined]
         return f"needs {needs:,}{' bytes of' * (what == 'shared memory')} {what}; the chip has {limit:,}"
-    told = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {told[-1].strip() if told else ''}"
+    told = _last_line(error)
+    cause = error.__cause__
+    while not told.strip("^") and cause is not None:  # Triton shows the line of the program, and chains the reason
+        told, cause = _last_line(cause), cause.__cause__
+    return f"{type(error).__name__}: {told}"
+
+
+def _last_line(error: BaseException) -> str:
+    return next((line.strip() for line in reversed(str(error).splitlines()) if line.strip()), "")
 
 
 def tuned(
@@ -210,15 +217,19 @@ def _of_gpuemu(prune: Any) -> bool:
 
 
 def _spanned(reached: _Reached, arch: Architecture, varied: list[dict[str, Any]]) -> Tuned:
-    """A launch with other values of its arguments and options."""
+    """A launch with other values of its arguments and options, after the hook of the program's first configuration."""
     from triton.runtime.autotuner import Autotuner
 
-    launcher = reached.launcher
+    launcher, hooks = reached.launcher, []
     if isinstance(launcher, Autotuner):
+        hooks = [one.pre_hook for one in launcher.configs[:1] if one.pre_hook is not None]
         launcher = launcher.fn
     bound = dict(zip(reached.launcher.arg_names, reached.args, strict=False))
 
     def compiled(number: int) -> None:
-        launcher.run(**{**bound, **reached.words, **varied[number]})
+        given = {**bound, **reached.words, **varied[number]}
+        for hook in hooks:
+            hook(given)
+        launcher.run(**given)
 
     return Tuned(arch, varied, compiled, {})

@@ -373,7 +373,7 @@ def test_powers_of_two_are_exponents_cut_or_rounded_up() -> None:
     [
         "F2FP.E2M1.F32.PACK_AB_MERGE_C R0, R2, R4, RZ", "F2FP.E8.F32.PACK_AB_MERGE_C R0, R2, R4, RZ",
         "F2FP.SATFINITE.E2M3.F16.UNPACK_B_MERGE_C R0, R2, RZ", "F2FP.F16.E2M1.UNPACK_B R0, R2.H1",
-        "LDSM.8.M816 R8, [R0]", "STSM.8.MT168 [R0], R8", "STSM.U4x16P64TO8.M816 [R0], R8",
+        "LDSM.8.M816 R8, [R0]", "STSM.8.MT1616 [R0], R8", "STSM.U4x16P64TO8.M816 [R0], R8",
     ],
 )  # fmt: skip
 def test_conversions_and_loads_that_nobody_knows_are_refused(sass: str) -> None:
@@ -415,6 +415,28 @@ def test_matrices_of_bytes_are_loaded_with_narrow_numbers_in_a_byte_each(
                     row, column = 4 * (LANE % 4) + e + 16 * (register // 2), LANE // 4 + 8 * (register % 2)
                 expected = matrix[row, column] if active in (None, warp) else np.zeros(32)
                 assert np.array_equal(found >> 8 * e & 0xFF, expected)
+
+
+@pytest.mark.parametrize(("opcode", "count"), [("STSM.8.MT168", 1), ("STSM.8.MT168.2", 2), ("STSM.8.MT168.4", 4)])
+@pytest.mark.parametrize("active", [None, 1])
+def test_matrices_of_bytes_are_stored_as_the_transposed_rows(opcode: str, count: int, active: int | None) -> None:
+    rng = np.random.default_rng(7)
+    memory = Memory(shared_bytes=4096, shared_base=0x400, local_bytes_per_lane=0, lanes=Lanes(64), zero_shared=True)
+    rows = rng.permutation(64)
+    held = rng.integers(0, 1 << 32, (count, 64), dtype=np.uint32)
+    environment = surroundings(f"{opcode} [R2], R8", lanes=64, memory=memory, arch="sm_100")
+    mask = None if active is None else np.arange(64) // 32 == active
+    given = {2: 0x400 + 16 * rows, **{8 + register: held[register] for register in range(count)}}
+    execute("", given, environment=environment, mask=mask)
+    expected = np.zeros((256, 16), np.uint8)
+    for warp in range(2) if active is None else (active,):
+        for register in range(count):
+            for lane in range(32):
+                for e in range(4):
+                    at = rows[32 * warp + 8 * register + 2 * (lane % 4) + e % 2]
+                    byte = int(held[register, 32 * warp + lane]) >> 8 * e & 0xFF
+                    expected[at, lane // 4 + 8 * (e // 2)] = byte
+    assert np.array_equal(memory.shared[1][:4096].reshape(256, 16), expected)
 
 
 # -- a kernel from its source ---------------------------------------------------------------------------------------

@@ -111,3 +111,34 @@ def test_what_does_not_fit_has_tritons_reason(program: Path) -> None:
     found = ranked([str(program), "--arch", "sm_89", "--vary", "BLOCK=3,64"])
     assert [row["values"]["BLOCK"] for row in found["refused"]] == [3]
     assert "power of 2" in found["refused"][0]["reason"]
+
+
+def test_a_reason_within_a_called_function_is_the_innermost_one(program: Path) -> None:
+    inner = """@triton.jit
+def loaded(x, i, n, BLOCK: tl.constexpr):
+    return tl.load(x + tl.broadcast_to(i, (32,)), mask=i < n)
+
+@triton.jit
+def plain("""
+    text = PROGRAM.replace("@triton.jit\ndef plain(", inner, 1).replace(
+        "3 * tl.load(x + i, mask=i < n)", "loaded(x, i, n, BLOCK)"
+    )
+    program.write_text(text)
+    found = ranked([str(program), "--arch", "sm_89", "--kernel", "plain", "--vary", "BLOCK=32,64"])
+    (refused,) = found["refused"]
+    assert refused["values"]["BLOCK"] == 64
+    assert "broadcast" in refused["reason"]
+    assert "^" not in refused["reason"]
+
+
+def test_varied_values_reach_the_hook_of_the_programs_configurations(program: Path) -> None:
+    hook = """def hook(given):
+    if given["BLOCK"] > 64:
+        raise ValueError(f"a hook with BLOCK={given['BLOCK']} and n={given['n']}")
+
+@triton.autotune("""
+    text = PROGRAM.replace("@triton.autotune(", hook, 1).replace("num_warps=w) for", "num_warps=w, pre_hook=hook) for")
+    program.write_text(text)
+    found = ranked([str(program), "--arch", "sm_89", "--kernel", "twice", "--vary", "BLOCK=64,256"])
+    assert [row["values"]["BLOCK"] for row in found["rows"]] == [64]
+    assert [row["reason"] for row in found["refused"]] == ["ValueError: a hook with BLOCK=256 and n=65536"]

@@ -4,12 +4,15 @@ Lane 8i + r of a warp gives the address of row r (16 bytes) of matrix i. With fe
 the other lanes are ignored. Register i of lane l holds two elements of matrix i: row l/4, columns 2(l mod 4) and the
 next. .MT88 transposes each matrix.
 
-On sm_120, LDSM also has matrices of bytes. .M816 is like .M88, with four bytes in a register. .MT1616 is a transposed
-matrix of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row 4(l mod 4) + e, column
-l/4 + 8r. A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 bits in twelve (U4x16P64TO8,
+On sm_100 and sm_120, LDSM also has matrices of bytes. .M816 is like .M88, with four bytes in a register. .MT1616 is a
+transposed matrix of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row
+4(l mod 4) + e, column l/4 + 8r. A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 bits in twelve (U4x16P64TO8,
 U6x16P32TO8). Each number becomes the lower bits of a byte.
 
-Source: PTX manual, and CUTLASS's layouts for these instructions. The sm_120 forms were not run on hardware.
+STSM's .MT168 stores a transposed matrix of 8 rows of bytes from one register: byte 2j + k of lane l goes to row
+2(l mod 4) + k, column l/4 + 8j.
+
+Source: PTX manual, and CUTLASS's and Triton's layouts for these instructions. The byte forms were not run on hardware.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from gpuemu.sass.semantics.lanewise import EncodedStep
 _ROW_BYTES = 16
 _ROWS = 8
 _PACKED = {"U4x16P64TO8": 4, "U6x16P32TO8": 6}
+_LOADED = {"16": ("M88", "MT88"), "8": ("MT1616",), **dict.fromkeys(_PACKED, ("M816", "MT1616"))}
+_STORED = {"16": ("M88", "MT88"), "8": ("MT168",)}
 _EVERY = slice(None)
 
 
@@ -43,10 +48,10 @@ class _Matrices:
 
     def __init__(self, site: Site, address: int, data: int, purpose: Purpose):
         expect_operands(site, 2)
-        whole = ("16", "8", *_PACKED) if purpose is Purpose.LOAD else ("16",)
-        site.only(*whole, "M88", "MT88", "M816", "MT1616", "2", "4")
+        known = _LOADED if purpose is Purpose.LOAD else _STORED
+        site.only(*known, *(form for forms in known.values() for form in forms), "2", "4")
         kind, form = site.modifiers[:2] if len(site.modifiers) > 1 else ("", "")
-        if form not in {"16": ("M88", "MT88"), "8": ("MT1616",)}.get(kind, ("M816", "MT1616") if kind in whole else ()):
+        if form not in known.get(kind, ()):
             raise site.unsupported("matrices other than .16.M88 and .16.MT88 are not understood")
         self.bits = _PACKED.get(kind, 0)
         self.site = site
@@ -69,6 +74,8 @@ class _Matrices:
         if form == "MT1616":
             shape, self.order, self.kind = (self.count, -1, 8, 4, 4), (1, 4, 0, 5, 2, 3), np.uint8
             self.in_memory = (-1, self.count // 2, 4, 4, 2, 8)
+        if form == "MT168":
+            shape, self.order, self.kind = (self.count, -1, 8, 4, 2, 2), (1, 0, 3, 5, 4, 2), np.uint8
         self.fragments = self.registers.view(self.kind).reshape(shape)
         self.shape = shape
 
@@ -130,7 +137,7 @@ def load_matrices(site: Site) -> Step:
 
 @semantics("STSM")
 def store_matrices(site: Site) -> Step:
-    """STSM.16.{M88,MT88}{.2,.4} [address], Rs."""
+    """STSM.16.{M88,MT88}{.2,.4} [address], Rs; .8.MT168{.2,.4}."""
     m = _Matrices(site, 0, 1, Purpose.STORE)
 
     def step(mask: Mask) -> None:
