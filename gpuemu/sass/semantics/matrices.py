@@ -5,9 +5,9 @@ the other lanes are ignored. Register i of lane l holds two elements of matrix i
 next. .MT88 transposes each matrix.
 
 On sm_100 and sm_120, LDSM also has matrices of bytes. .M816 is like .M88, with four bytes in a register. .MT1616 is a
-transposed matrix of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row
-4(l mod 4) + e, column l/4 + 8r. A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 bits in twelve (U4x16P64TO8,
-U6x16P32TO8). Each number becomes the lower bits of a byte.
+transposed matrix of 16 rows at the addresses of 16 lanes, in two registers: byte e of register r has row 4(l mod 4) +
+e, column l/4 + 8r. A row of 16 bytes may hold 16 numbers of 4 bits in its first eight bytes, or of 6 bits in twelve
+(U4x16P64TO8, U6x16P32TO8). Each number becomes the lower bits of a byte.
 
 STSM's .MT168 stores a transposed matrix of 8 rows of bytes from one register: byte 2j + k of lane l goes to row
 2(l mod 4) + k, column l/4 + 8j.
