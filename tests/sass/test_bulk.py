@@ -14,7 +14,7 @@ import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine import tensor_map
-from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 from gpuemu.sass.tools.toolchain import compile_cuda
 from gpuemu.trace.events import DEFAULTS, FIELDS
@@ -358,3 +358,46 @@ def test_check_gives_a_strided_view_s_copy_the_same_form() -> None:
     )
     assert not report.errors
     assert np.array_equal(out.reshape(8, 4), array[:16:2, :4])
+
+
+MASKED = """
+extern "C" __global__ void masked(unsigned char *out, const unsigned char *data, unsigned short mask) {
+    __shared__ __align__(16) unsigned char tile[256];
+    for (int i = threadIdx.x; i < 256; i += blockDim.x) tile[i] = data[i];
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        unsigned at = (unsigned) __cvta_generic_to_shared(tile);
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%0], [%1], 256, %2;"
+            :: "l"(out), "r"(at), "h"(mask) : "memory");
+        asm volatile("cp.async.bulk.commit_group;");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("mask", [0x5A0F, 0x8000, 0xFFFF, 0])
+def test_a_mask_selects_bytes_of_each_sixteen(mask: int, tmp_path: Path) -> None:
+    source = tmp_path / "masked.cu"
+    source.write_text(MASKED, encoding="utf-8")
+    data, out = np.arange(256, dtype=np.uint8), np.full(256, 77, np.uint8)
+    given = {"args": [out, data, np.uint16(mask)], "arch": "sm_100", "options": ["-arch=sm_100a"]}
+    trace = gpuemu.trace_kernel(str(source), "masked", 1, 64, **given)
+    selected = np.tile(mask >> np.arange(16) & 1 == 1, 16)
+    assert np.array_equal(out, np.where(selected, data, 77))
+    assert gpuemu.run(trace).cycles > 0
+
+
+@pytest.mark.parametrize(
+    "sass",
+    [
+        "UBLKCP.G.S.MULTICAST [UR6], [UR4], UR8",
+        "UBLKCP.S.G.DST_G_BYTE_MASK [UR4], [UR6], UR8",
+        "UBLKCP.S.S [UR4], [UR6], UR8",
+    ],
+)
+def test_masks_and_multicast_have_one_direction(sass: str) -> None:
+    environment = surroundings(sass, arch="sm_100")
+    with pytest.raises(UnsupportedError):
+        build(Site(environment.code[0], environment))

@@ -274,21 +274,22 @@ def bulk_prefetch(site: Site) -> Step:
 
 @semantics("UBLKCP")
 def bulk_copy(site: Site) -> Step:
-    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST copies to several CTAs of the cluster."""
-    site.only("S", "G", "MULTICAST")
-    many = site.has("MULTICAST")
+    """UBLKCP.S.G and UBLKCP.G.S; .MULTICAST copies to several CTAs, and .DST_G_BYTE_MASK some bytes of each 16."""
+    site.only("S", "G", "MULTICAST", "DST_G_BYTE_MASK")
+    many, masked = site.has("MULTICAST"), site.has("DST_G_BYTE_MASK")
     to_shared = site.modifiers[:2] == ("S", "G")
-    if not to_shared and site.modifiers != ("G", "S"):
+    if (not to_shared and site.modifiers[:2] != ("G", "S")) or (many if not to_shared else masked):
         raise site.unsupported("this form is not understood")
     target, source, size = numbers(site, "[[-")
     registers, copier = Uniform(site), Copier(site)
 
     def step(mask: Mask) -> None:
         for lane in registers.lanes(mask):
-            count = (registers.word(size, lane) & (0xFFFF if many else 0xFFFFFFFF)) * UNIT
+            word = registers.word(size, lane)
+            count = (word & (0xFFFF if many or masked else 0xFFFFFFFF)) * UNIT
             if count == 0:
                 continue
-            ranks = registers.word(size, lane) >> 16 if many else 1 << copier.memory.rank
+            ranks = word >> 16 if many else 1 << copier.memory.rank
             copier.own(0, ranks)
             shared = registers.word(target if to_shared else source, lane)
             address = registers.wide(source if to_shared else target, lane)
@@ -297,7 +298,8 @@ def bulk_copy(site: Site) -> Step:
                 raise copier.misaligned(lane, f"{address:#x} of {buffer.name}")
             inside = copier.shared(shared, None, count, lane, ranks if to_shared else 0)
             there = buffer.views[1][start : start + count]
-            copier.moves(lane, address, np.arange(0, count, UNIT), UNIT, "load" if to_shared else "store")
+            places, each = (_bytes_of(word >> 16, count), 1) if masked else (np.arange(0, count, UNIT), UNIT)
+            copier.moves(lane, address, places, each, "load" if to_shared else "store")
             barrier = registers.word(target + 1, lane) if to_shared else -1
             copier.event(lane, shared, barrier, bytes=count, line=count, **{"global": address})
             if to_shared:
@@ -306,9 +308,15 @@ def bulk_copy(site: Site) -> Step:
                     copier.memory.shared[1][inside] = there
                     copier.complete(barrier, count, lane)
             else:
-                there[...] = copier.memory.shared[1][inside]
+                copied = places if masked else slice(None)
+                there[copied] = copier.memory.shared[1][inside][copied]
 
     return step
+
+
+def _bytes_of(mask: int, count: int) -> NDArray[np.int64]:
+    """Return the numbers of the bytes that a mask of each 16 bytes selects."""
+    return np.flatnonzero(mask >> np.arange(count) % UNIT & 1)
 
 
 OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
