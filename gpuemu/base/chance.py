@@ -14,9 +14,3 @@ def mixed(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
     z = (z ^ z >> np.uint64(30)) * _FIRST
     z = (z ^ z >> np.uint64(27)) * _SECOND
     return z ^ z >> np.uint64(31)
-
-
-def bell(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return roughly normal numbers of mean 0 and deviation 1, each the sum of the four parts of a number's bits."""
-    parts = mixed(numbers)[:, None] >> np.arange(0, 64, 16, dtype=np.uint64) & np.uint64(0xFFFF)
-    return np.asarray((parts.sum(axis=1).astype(np.int64) - 2 * 0xFFFF) * np.sqrt(3.0) / 0x10000)

@@ -115,23 +115,9 @@ def _lowered_zeros(result: Any, exact: Any, *addends: Any) -> Any:
     return np.where((exact == 0) & reduce(np.logical_or, map(np.signbit, addends)), -abs(result), result)
 
 
-def add32(a: F32, b: F32, rounding: Rounding) -> F32:
-    """Return a + b."""
-    if rounding == "RN":
-        return a + b
-    return _sum32(a.astype(np.float64), b, rounding)
-
-
 def all_normal32(values: F32) -> bool:
     """Whether no value is NaN, zero, subnormal or the smallest normal number, to which smaller results may round up."""
     return every_lane(np.abs(values) > _LEAST_NORMAL32)
-
-
-def mul32(a: F32, b: F32, rounding: Rounding) -> F32:
-    """Return a x b."""
-    if rounding == "RN":
-        return a * b
-    return narrow32(np.multiply(a, b, dtype=np.float64), rounding)
 
 
 def fma32(a: F32, b: F32, c: F32, rounding: Rounding) -> F32:
