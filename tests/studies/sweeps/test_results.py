@@ -59,34 +59,38 @@ def test_a_point_that_failed_is_a_record_with_its_reason_and_never_on_the_front(
     assert [r["mio.queue_entries"] for r in records(planned, {2: outcomes[2], 0: outcomes[0]})] == [1, 3]
 
 
-FOUND = gpuemu.sweep(
-    ["v2_shared_memory", "v5_swizzle"],
-    {"shared_memory.banks": [16, 32], "shared_memory.load_merge_distances": [[], [1, 2]]},
-    arch="sm_89",
-    jobs=1,
-)
-FAILED = [
-    *FOUND,
-    {
-        **dict.fromkeys(FOUND[0]),
-        "trace": "v9",
-        "status": "failed",
-        "error": 'a "reason", in\ntwo lines',
-        "on_front": False,
-    },
-]
+def swept(jobs: int) -> list[Record]:
+    return gpuemu.sweep(
+        ["v2_shared_memory", "v5_swizzle"],
+        {"shared_memory.banks": [16, 32], "shared_memory.load_merge_distances": [[], [1, 2]]},
+        arch="sm_89",
+        jobs=jobs,
+    )
 
 
-def test_json_and_csv_hold_every_record() -> None:
-    assert json.loads(files.as_json(FAILED)) == FAILED
-    assert files.as_json(FAILED).count(b"\n") == len(FAILED) + 2
-    rows = list(csv.DictReader(io.StringIO(files.as_csv(FAILED).decode())))
-    assert rows == [{name: "" if value is None else str(value) for name, value in r.items()} for r in FAILED]
+@pytest.fixture(scope="module")
+def found() -> list[Record]:
+    return swept(jobs=1)
 
 
-def test_parquet_holds_every_record_in_typed_columns() -> None:
-    table = polars.read_parquet(io.BytesIO(files.as_parquet(FAILED)))
-    assert table.to_dicts() == FAILED
+@pytest.fixture(scope="module")
+def failed(found: list[Record]) -> list[Record]:
+    """Those found, and one that failed."""
+    reason = 'a "reason", in\ntwo lines'
+    last = {**dict.fromkeys(found[0]), "trace": "v9", "status": "failed", "error": reason, "on_front": False}
+    return [*found, last]
+
+
+def test_json_and_csv_hold_every_record(failed: list[Record]) -> None:
+    assert json.loads(files.as_json(failed)) == failed
+    assert files.as_json(failed).count(b"\n") == len(failed) + 2
+    rows = list(csv.DictReader(io.StringIO(files.as_csv(failed).decode())))
+    assert rows == [{name: "" if value is None else str(value) for name, value in r.items()} for r in failed]
+
+
+def test_parquet_holds_every_record_in_typed_columns(failed: list[Record]) -> None:
+    table = polars.read_parquet(io.BytesIO(files.as_parquet(failed)))
+    assert table.to_dicts() == failed
     assert table.schema["cycles"] == polars.Int64
     assert table.schema["on_front"] == polars.Boolean
 
@@ -97,35 +101,30 @@ def test_a_column_of_numbers_and_words_is_words_in_parquet() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_records_give_the_same_bytes() -> None:
-    again = gpuemu.sweep(
-        ["v2_shared_memory", "v5_swizzle"],
-        {"shared_memory.banks": [16, 32], "shared_memory.load_merge_distances": [[], [1, 2]]},
-        arch="sm_89",
-        jobs=2,
-    )
-    assert again == FOUND
+def test_the_same_records_give_the_same_bytes(found: list[Record]) -> None:
+    again = swept(jobs=2)
+    assert again == found
     for write in files.WRITERS.values():
-        assert write(again) == write(FOUND)
+        assert write(again) == write(found)
 
 
-def test_records_go_straight_into_pandas_and_polars() -> None:
-    frame = pandas.DataFrame(FOUND)
-    assert frame.shape == (8, len(FOUND[0]))
+def test_records_go_straight_into_pandas_and_polars(found: list[Record]) -> None:
+    frame = pandas.DataFrame(found)
+    assert frame.shape == (8, len(found[0]))
     assert frame.groupby("shared_memory.banks")["cycles"].min().to_dict() == {
-        banks: min(r["cycles"] for r in FOUND if r["shared_memory.banks"] == banks) for banks in (16, 32)
+        banks: min(r["cycles"] for r in found if r["shared_memory.banks"] == banks) for banks in (16, 32)
     }
     assert frame["cycles"].dtype.kind == "i"
-    table = polars.DataFrame(FOUND)
+    table = polars.DataFrame(found)
     assert table.height == 8
-    assert table.filter(polars.col("on_front"))["cycles"].to_list() == [min(r["cycles"] for r in FOUND)] * len(
-        front(FOUND)
+    assert table.filter(polars.col("on_front"))["cycles"].to_list() == [min(r["cycles"] for r in found)] * len(
+        front(found)
     )
 
 
-def test_without_polars_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, refused) -> None:
+def test_without_polars_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, refused, found: list[Record]) -> None:
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    assert refused(files.as_parquet, FOUND) == ["--format: parquet needs polars"]
+    assert refused(files.as_parquet, found) == ["--format: parquet needs polars"]
 
 
 # Tables.
