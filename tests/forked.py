@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
@@ -31,16 +31,25 @@ class Ran:
 
 def gpuemu(*arguments: str, cwd: Path = ROOT, **environment: str) -> Ran:
     """Run `gpuemu ARGUMENTS...` in a folder, with the test's environment and what is given beside."""
+    (ran,) = gpuemu_each([arguments], cwd, **environment)
+    return ran
+
+
+def gpuemu_each(commands: Sequence[Sequence[str]], cwd: Path = ROOT, **environment: str) -> list[Ran]:
+    """Run commands one after another in one process: it loads compiled code, and what they read, once."""
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("output", "errors")]
         inside = {**os.environ, **environment}
-        process = SERVER.Process(target=_inside, args=(arguments, str(cwd), inside, [str(f) for f in files]))
+        process = SERVER.Process(target=_inside, args=(commands, str(cwd), inside, folder))
         with _tests_on_the_path():
             process.start()
         process.join()
-        output, errors = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
-    assert process.exitcode is not None
-    return Ran(process.exitcode, output, errors)
+        found = []
+        for number in range(len(commands)):
+            files = [Path(folder, f"{name}{number}") for name in ("output", "errors", "status")]
+            output, errors, status = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
+            assert process.exitcode is not None
+            found.append(Ran(int(status) if status else process.exitcode, output, errors))
+    return found
 
 
 @contextmanager
@@ -67,11 +76,20 @@ def processor_s() -> float:
         return 0.0
 
 
-def _inside(arguments: tuple[str, ...], cwd: str, environment: Mapping[str, str], files: list[str]) -> None:
-    for number, file in enumerate(files, start=1):
-        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+def _inside(commands: Sequence[Sequence[str]], cwd: str, environment: Mapping[str, str], folder: str) -> None:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["gpuemu", *arguments]
-    importlib.import_module("gpuemu.cli.main").main()
+    main = importlib.import_module("gpuemu.cli.main").main
+    for number, arguments in enumerate(commands):
+        for descriptor, name in enumerate(("output", "errors"), start=1):
+            file = os.open(f"{folder}/{name}{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(file, descriptor)
+            os.close(file)
+        sys.argv = ["gpuemu", *arguments]
+        if number == len(commands) - 1:
+            main()
+        try:
+            main()
+        except SystemExit as ended:
+            Path(folder, f"status{number}").write_text(str(ended.code or 0))

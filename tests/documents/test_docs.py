@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked import gpuemu
+from forked import gpuemu, gpuemu_each
 
 from gpuemu import load_arch
 from gpuemu.cli.main import COMMANDS
@@ -60,11 +60,11 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shown_output_is_what_the_command_prints(document: Path, checkout: Path) -> None:
-    for block in blocks(document, "text"):
-        command, _, shown = block.replace("\\\n", " ").partition("\n")
-        words = shlex.split(command.removeprefix("$ "))
-        assert words[0] == "gpuemu"
-        ran = gpuemu(*words[1:], cwd=checkout)
+    shows = [block.replace("\\\n", " ").partition("\n")[::2] for block in blocks(document, "text")]
+    commands = [shlex.split(command.removeprefix("$ ")) for command, _ in shows]
+    assert all(command[0] == "gpuemu" for command in commands)
+    ran_each = gpuemu_each([command[1:] for command in commands], cwd=checkout)
+    for (_, shown), ran in zip(shows, ran_each, strict=True):
         printed = ran.output or ran.errors  # a refusal says all on stderr
         part = shown.removesuffix("...\n")
         if part.startswith("...\n"):  # from the middle
@@ -96,11 +96,10 @@ def test_the_report_module_shows_what_is_printed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda p: p.name)
 def test_shell_examples_run(document: Path, checkout: Path) -> None:
-    for block in blocks(document, "sh"):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.startswith("gpuemu "):
-                ran = gpuemu(*shlex.split(line)[1:], cwd=checkout)
-                assert ran.status == 0, line + ran.errors
+    lines = [line for block in blocks(document, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("gpuemu ")]
+    for command, ran in zip(commands, gpuemu_each(commands, cwd=checkout), strict=True):
+        assert ran.status == 0, (command, ran.errors)
 
 
 @pytest.mark.slow
