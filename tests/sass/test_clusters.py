@@ -47,6 +47,14 @@ COPY = """\
 TELL = """\
     unsigned bm; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(bm) : "r"(m), "r"(1 - blockIdx.x % 2));
 """
+PAIR = """\
+    __shared__ alignas(8) unsigned long long bars[2];
+    unsigned m = (unsigned)__cvta_generic_to_shared(bars), far;
+    asm volatile("mbarrier.init.shared.b64 [%0], 1; mbarrier.init.shared.b64 [%0 + 8], 1;" :: "r"(m));
+    asm volatile("fence.mbarrier_init.release.cluster;");
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(m), "r"(1 - blockIdx.x % 2));
+"""
+ARRIVE = 'asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%%0];" :: "r"(%s));'
 TWO = "__cluster_dims__(2, 1, 1)"
 OTHER, MUST = FAR.replace("RANK", "1 - blockIdx.x % 2"), COPY.replace("SYNC", SYNC)
 KERNELS = {
@@ -57,6 +65,8 @@ KERNELS = {
     "own": f"__global__ void {TWO} k(int *out) {{ {FAR.replace('RANK', 'blockIdx.x')} {READ} }}",
     "arrival": f"__global__ void {TWO} k(int *out) {{ {BAR} {TELL} {SYNC} if (blockIdx.x % 2) asm volatile("
     f'"mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(bm)); else {{ {WAIT} }} out[blockIdx.x] = 3; }}',
+    "then": f"__global__ void {TWO} k(int *out) {{ {PAIR} {SYNC} {ARRIVE % 'far'} if (blockIdx.x % 2) {{ {ARRIVE % 'far + 8'} }}"
+    f" else {{ {WAIT.replace('(m)', '(m + 8)')} }} out[blockIdx.x] = 4; {SYNC} }}",
     "told": f"__global__ void {TWO} k(int *out) {{ {BAR} {TELL} {OTHER} asm volatile("
     f'"mbarrier.arrive.expect_tx.shared.b64 _, [%0], 4;" :: "r"(m)); {SYNC} asm volatile('
     '"st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" :: "r"(b), "r"(20 + blockIdx.x), "r"(bm));'
@@ -97,7 +107,7 @@ def traced(name: str, grid: tuple[int, int, int] = (2, 1, 1), **more: object) ->
 @pytest.mark.parametrize(
     ("name", "found"),
     [("barrier", [1, 1]), ("read", [6, 5]), ("write", [8, 7]), ("add", [15, 16]), ("own", [5, 6]), ("arrival", [3, 3]),
-     ("told", [21, 20]), ("many", [15, 15])],
+     ("told", [21, 20]), ("many", [15, 15]), ("then", [4, 4])],
 )  # fmt: skip
 def test_the_ctas_of_a_cluster_do_to_each_other_what_they_must(name: str, found: list[int]) -> None:
     trace, out = traced(name)

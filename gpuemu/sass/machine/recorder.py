@@ -7,6 +7,7 @@ Each step stores two numbers, the instruction and the set of warps. Each memory 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -166,11 +167,17 @@ class Recorder:
         return ((step, last[1]),) if before is None else ((step, last[1]), before)
 
     def receive(self, incoming: Iterable[Incoming]) -> None:
-        """Add effects of other CTAs of the cluster to the warp's own operation of the same number."""
+        """Add effects of other CTAs of the cluster to the warp's own operation of the same number.
+
+        An event has the effects of others on one mbarrier. If it has those on another one, an earlier event of the warp
+        gets them, but none before the warp's own last event on that mbarrier.
+        """
         by_operation: dict[tuple[int, int], list[int]] = {}
+        by_warp: dict[int, list[int]] = {}
         for step in sorted(self._events):
             for warp in self._events[step]:
                 by_operation.setdefault((warp, self.steps[step]), []).append(step)
+                by_warp.setdefault(warp, []).append(step)
         rows = self.events
         for one in incoming:
             mine = next(
@@ -183,16 +190,24 @@ class Recorder:
             )  # fmt: skip
             if mine is None:
                 continue
-            now = dict(zip(FIELDS, rows[self._events[mine][one.warp]], strict=True))
-            if now["other_barrier"] not in (-1, one.barrier):
-                continue
-            now["other_barrier"] = one.barrier
-            now["other_arrivals"] += one.arrivals
-            now["other_bytes"] += one.bytes
-            number = self._event_numbers.setdefault(event(**now), len(self._event_numbers))
-            if number == len(rows):
-                rows.append(event(**now))
-            self._events[mine][one.warp] = number
+            before = by_warp[one.warp]
+            for step in reversed(before[: bisect_right(before, mine)]):
+                now = dict(zip(FIELDS, rows[self._events[step][one.warp]], strict=True))
+                if now["other_barrier"] in (-1, one.barrier):
+                    self._receive(step, one, now, rows)
+                    break
+                if now["barrier"] == one.barrier:
+                    break
+
+    def _receive(self, step: int, one: Incoming, now: dict[str, int], rows: list[tuple[int, ...]]) -> None:
+        """Add the effect of another CTA to a warp's event, of which `rows` has all."""
+        now["other_barrier"] = one.barrier
+        now["other_arrivals"] += one.arrivals
+        now["other_bytes"] += one.bytes
+        number = self._event_numbers.setdefault(event(**now), len(self._event_numbers))
+        if number == len(rows):
+            rows.append(event(**now))
+        self._events[step][one.warp] = number
 
     @property
     def events(self) -> list[tuple[int, ...]]:
