@@ -79,6 +79,13 @@ def test_a_replay_knows_the_bytes_that_the_other_cta_expects() -> None:
     assert cycles > 1.3 * apart  # two rounds wait for two copies
 
 
+def test_a_replay_knows_the_bytes_that_a_multicast_of_a_pair_brings_to_both() -> None:
+    array, out = RNG.random((8, 32), np.float32), np.zeros((2, 8, 32), np.float32)
+    trace = launch("spread", gpuemu.TensorMap(array, (4, 32)), out, ctas=2)
+    np.testing.assert_array_equal(out, np.stack([array, array]))
+    assert gpuemu.run(trace, "sm_100").cycles > 0
+
+
 def test_a_thread_loads_and_stores_256_bits() -> None:
     array, out = np.arange(256, dtype=np.uint32), np.zeros(256, np.uint32)
     trace = launch("wide", array, out)

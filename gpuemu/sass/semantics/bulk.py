@@ -191,7 +191,9 @@ class Copier:
         """Deliver bytes that came to a CTA to the mbarrier that its pair uses (.2CTA)."""
         memory, rank = self.memory, self.barrier_rank(to, barrier)
         if rank == memory.rank:
-            self._complete(memory.shared, barrier, count, lane, rank)
+            place = self._complete(memory.shared, barrier, count, lane, rank)
+            if to != memory.rank:  # the CTA's own event has only the bytes that come to itself
+                self.site.environment.told(lane // WARP, rank, place, 0, count)
             return
         if memory.cluster is None:
             raise clusters.refusal(self.site, rank)

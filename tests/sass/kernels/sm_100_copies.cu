@@ -71,6 +71,24 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) pair(const __grid_constant_
     for (int i = threadIdx.x; i < 4 * 32; i += blockDim.x) out[rank * 4 * 32 + i] = tile[i];
 }
 
+// Each CTA of a pair loads 4 rows for both, and the mbarrier of the first one counts all that comes to either.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) spread(const __grid_constant__ CUtensorMap in, float* out) {
+    __shared__ alignas(128) float tile[8 * 32];
+    __shared__ uint64_t full;
+    const uint32_t rank = blockIdx.x % 2;
+    if (threadIdx.x == 0 && rank == 0) expect(at(&full), 2 * sizeof tile);
+    asm volatile("fence.mbarrier_init.release.cluster; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;");
+    if (threadIdx.x == 0)
+        asm volatile(
+            "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+            "[%0], [%1, {%2, %3}], [%4], %5;"
+            ::"r"(at(tile + 4 * 32 * rank)), "l"(&in), "r"(0), "r"(4 * rank), "r"(at(&full) & 0xFEFFFFFF),
+              "h"(static_cast<uint16_t>(3)) : "memory");
+    if (rank == 0) wait(at(&full));
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;");
+    for (int i = threadIdx.x; i < 8 * 32; i += blockDim.x) out[rank * 8 * 32 + i] = tile[i];
+}
+
 // Both CTAs expect the bytes of their own boxes at the mbarrier of the first one, in two rounds.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) expecting(const __grid_constant__ CUtensorMap in, float* out) {
     __shared__ alignas(128) float tile[4 * 32];
