@@ -81,9 +81,10 @@ def test_a_launch_takes_longer_than_its_longest_sm_as_measured(kernel):
             ctas = int(row["ctas"])
             accesses = [(0.0, 0, 0, STORE if kernel == "stores" else LOAD, 0)] if kernel in ("owns", "stores") else []
             given = steps([(1500.0, 0, 0, RUN, 0), *accesses, (0, 0, 0, END, 0)], lines=[0] * len(accesses))
+            of = replace(grid(ctas, 2, far=4096), accesses=bool(accesses))
             together = dict.fromkeys(["start_spread_cycles", "drain_cycles", "cta_dispatch_cycles"])
             whole, own = (
-                clock.all_sms(given, grid(ctas, 2, far=4096), ARCH, chip.model_copy(update=changed)).end
+                clock.all_sms(given, of, ARCH, chip.model_copy(update=changed)).end
                 for changed in ({}, together)
             )
             gap = float(row["sm__cycles_elapsed.max"]) - float(row["sm__cycles_active.max"])
