@@ -1,4 +1,4 @@
-"""What the simulation of a launch reads and changes: the steps of a CTA, where data lie, and the places for CTAs."""
+"""The state of a simulated launch: the steps of a CTA, where data lie, and the places for CTAs."""
 
 from __future__ import annotations
 
