@@ -705,7 +705,7 @@ def test_a_complete_file_must_be_complete(here):
     start = next(i for i, line in enumerate(lines) if line.startswith("  pool_entries:") and i > lines.index("mio:"))
     del lines[start]
     start = next(i for i, line in enumerate(lines) if line == "barrier:")
-    del lines[start : start + 8]
+    del lines[start : lines.index("", start)]
     write("mine.yaml", "\n".join(lines))
     mio = lines.index("mio:") + 1
     operations = lines.index("operations:") + 1

@@ -132,7 +132,8 @@ def loaded(module: str, cache: Path, *more: Path) -> tuple[int, str]:
     code = f"from gpuemu.base.compiled import Compiled as C; c = C({module!r}, 1); assert c.load()"
     code += "; print(sum(c.module.float_product.stats.cache_hits.values()))"
     environment = {"GPUEMU_CACHE": str(cache), "PYTHONPATH": ":".join([*map(str, more), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return int(done.stdout), done.stderr
 
 

@@ -18,6 +18,7 @@ from gpuemu.engine.state import State
 from gpuemu.engine.units.cycle import act
 from gpuemu.engine.units.ports import goes_on_at
 from gpuemu.program.stall_reasons import NAMES
+from gpuemu.program.units import Destination
 from gpuemu.views.stalls import CONTENTION, STALLS, reasons, stall_reason
 
 NEXT = "FFMA R1, R0, R0, R0"
@@ -31,6 +32,10 @@ class Watched:
     def __init__(self, result: gpuemu.Result):
         self.closed: set[tuple[int, int, int]] = set()
         self.held: set[tuple[int, int]] = set()
+        self.throttle = [
+            "mio_throttle" if unit in (Destination.LOAD_STORE, Destination.BARRIER) else "math_pipe_throttle"
+            for unit in result.program.units
+        ]
         state = allocate(result.program, result.arch, compiled=False)
         first = state.phase[0].sub_core
         for now in range(result.cycles):
@@ -100,7 +105,7 @@ def contention(watched: Watched, sub_core: int, pipe: int, issued: int, reasons:
             if (sub_core, cycle) in watched.held:
                 found["dispatch_stall"] += 1
             elif (sub_core, pipe, cycle) in watched.closed:
-                found["math_pipe_throttle" if pipe else "mio_throttle"] += 1
+                found[watched.throttle[pipe]] += 1
             else:
                 found["not_selected"] += 1
     return False
