@@ -127,33 +127,17 @@ def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: t
     assert not late.load()
 
 
-def loaded(module: str, cache: Path, *more: Path) -> tuple[int, str]:
-    """Load a module in a process of its own: how often it found `float_product` on disk, and what it said."""
-    code = f"from gpuemu.base.compiled import Compiled as C; c = C({module!r}, 1); assert c.load()"
-    code += "; print(sum(c.module.float_product.stats.cache_hits.values()))"
-    environment = {"GPUEMU_CACHE": str(cache), "PYTHONPATH": ":".join([*map(str, more), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout), done.stderr
-
-
 @pytest.mark.slow
-def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Path) -> None:
-    assert [loaded("gpuemu.tensor.compiled", tmp_path) for _ in range(2)] == [(0, ""), (1, "")]
-
-
-@pytest.mark.slow
-def test_damaged_code_is_compiled_again(tmp_path: Path) -> None:
-    (tmp_path / "small").mkdir()
-    function = "@njit('int64(int64)', cache=True)\ndef float_product(x): return 2 * x\n"
-    (tmp_path / "small" / "products.py").write_text(f"from numba import njit\n{function}")
-    kept = tmp_path / "kept"
+def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
+    code = "from gpuemu.tensor.mma import COMPILED as c; c.load(); print(sum(c.module.float_product.stats.cache_hits.values()))"
+    environment = {"GPUEMU_CACHE": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
 
     def again() -> tuple[int, str]:
-        return loaded("small.products", kept, tmp_path)
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return int(done.stdout), done.stderr
 
     assert [again() for _ in range(2)] == [(0, ""), (1, "")]
-    (file,) = kept.glob("small-*/**/*.nbc")
+    (file,) = tmp_path.glob("tensor-*/**/*.nbc")
     content = bytearray(file.read_bytes())
     for damage in (content[:100], b"", None, bytes([*content[:-9], content[-9] ^ 1, *content[-8:]])):
         if damage is None:
