@@ -84,8 +84,7 @@ def test_a_launch_takes_longer_than_its_longest_sm_as_measured(kernel):
             of = replace(grid(ctas, 2, far=4096), accesses=bool(accesses))
             together = dict.fromkeys(["start_spread_cycles", "drain_cycles", "cta_dispatch_cycles"])
             whole, own = (
-                clock.all_sms(given, of, ARCH, chip.model_copy(update=changed)).end
-                for changed in ({}, together)
+                clock.all_sms(given, of, ARCH, chip.model_copy(update=changed)).end for changed in ({}, together)
             )
             gap = float(row["sm__cycles_elapsed.max"]) - float(row["sm__cycles_active.max"])
             found[ctas] = chip.launch_cycles + whole - own - gap
