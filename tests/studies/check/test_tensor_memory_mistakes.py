@@ -12,8 +12,11 @@ import gpuemu
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.tensor_memory import CELLS
 from gpuemu.sass.tools.disassembly import load_cubin
-from gpuemu.studies.check.findings import Finding, Severity
+from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
+from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy
 from gpuemu.studies.check.racecheck.tensor_products import tensor_place
+from gpuemu.studies.check.racecheck.vector_clocks import Strands
+from gpuemu.trace.model import Instruction
 
 KERNELS = Path(__file__).parent / "kernels"
 K, N = 16, 64
@@ -145,3 +148,18 @@ def test_findings_name_both_sides_and_the_fix() -> None:
 def test_places_of_tensor_memory_have_names() -> None:
     assert tensor_place(4 * (2 * 512 + 7), False) == "column 7, lanes 32 to 47 of tensor memory"
     assert tensor_place(4 * CELLS, True) == "column 0, lanes 0 to 15 of tensor memory of CTA 1 of the cluster"
+
+
+@pytest.mark.parametrize(("beside", "severity"), [("HMMA", Severity.ERROR), ("UTCHMMA", Severity.INFORMATION)])
+def test_an_exit_before_a_store_has_read_is_a_note_beside_tcgen05(beside: str, severity: Severity) -> None:
+    """CUTLASS's epilogues for sm_100 do so, and are not accused."""
+    code = [Instruction(0, "UTMASTG.1D", ("[UR4]", "[UR6]")), Instruction(16, beside, ())]
+    findings = Findings()
+    proxies = AsyncProxy(code, 1024, Strands(np.ones(32, np.bool_)), findings, lambda i, *_: Point(i), str)
+    proxies.per_cluster.reading[7] = code[0], 0, 0, 0
+    proxies.end({7})
+    (found,) = findings.sorted()
+    assert (found.title, found.severity) == (
+        "Potential hazard in __shared__ memory: exit before a copy's end",
+        severity,
+    )
