@@ -37,7 +37,7 @@ def grid(ctas=1, resident=1, cold=False, far=None):
     none = np.zeros(1, np.int64)
     pattern = L2Requests(none, none, none, none, none > 0, none > 0, none, none, none, 0)
     move = np.zeros(1, np.int64) if far is None else np.arange(ctas) * far
-    return Grid(pattern, {0: move}, (np.ones(ctas),) * 3, (), resident, cold)
+    return Grid(pattern, {0: move}, (np.ones(ctas),) * 3, (), resident, cold, accesses=True)
 
 
 def launch(given, of, sms=1, chip=H200, marks=(), **values):

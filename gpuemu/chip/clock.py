@@ -83,7 +83,7 @@ class Grid:
     buffers: tuple[tuple[int, int], ...]
     resident: int
     cold: bool
-    accesses: bool = True
+    accesses: bool
 
     @property
     def ctas(self) -> int:

@@ -290,6 +290,14 @@ def test_a_driver_s_tensor_map_is_understood() -> None:
     assert layout == tensor_map.Layout(0x7FAAFDE2EE00, "tf32", 4, (64, 32), (4, 256), (32, 8), (1, 1), False, 0, False)
 
 
+def test_a_map_that_cutile_makes_is_understood() -> None:
+    """Its code in the cubin of a softmax sets bit 21: f32, 64 rows of 1,024 numbers, of which a box has 256."""
+    words = [0x200000, 0x7010, 0x240392, 0x100, 0, 0, 0, 0, 1023, 63, 0, 0, 0, 0xFF000000] + [0] * 18
+    layout = tensor_map.decode(np.array(words, dtype="<u4").tobytes())
+    assert layout is not None
+    assert (layout.shape, layout.box, layout.swizzle_bytes, layout.unknown) == ((1024, 64), (256, 1), 0, "")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

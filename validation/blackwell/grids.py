@@ -70,7 +70,7 @@ def run(trace: gpuemu.Trace, part: Part) -> Run:
     steps = steps_of(program, log, 0, pattern, rows, arch, (0.0, 0.0))
     move: NDArray[np.int64] = np.asarray(part.groups, np.int64) * part.apart
     even = (np.ones(len(move)),) * 3
-    grid = Grid(pattern, dict.fromkeys(rows, move), even, (), part.resident, True)
+    grid = Grid(pattern, dict.fromkeys(rows, move), even, (), part.resident, cold=True, accesses=True)
     alone = float(log.cta_end.max())
     # The detailed run finds the data of copies in L2.
     steps = clock.calibrated(steps, replace(grid.of([0]), cold=False), arch, chip(), alone)

@@ -8,8 +8,8 @@ of an H200's driver that differ in one setting each:
     0x00        address of the first element
     0x08        bit 0 im2col, 4-6 dimensions less one, 7-10 type, 11-12 interleaving, 13-14 swizzle, 15 fill (1: NaN),
                 16 tf32 for f32, 17-18 how much the L2 cache fetches
-                19-21 the bytes that a swizzle of sm_100 keeps together (0: 16, 1: 32, 2: 32, but 8 flip, 3: 64)
-                22 a swizzle of 96 bytes (sm_103)
+                19-20 the bytes that a swizzle of sm_100 keeps together (0: 16, 1: 32, 2: 32, but 8 flip, 3: 64)
+                21 without effect; cuTile sets it in maps without a swizzle; 22 a swizzle of 96 bytes (sm_103)
     0x0c-0x1b   strides of dimensions 1 to 4 in units of 16 bytes, low 32 bits; 0x1c: four more bits of each
     0x20-0x33   elements of each dimension less one
     0x34        bits 0-14 steps in each dimension less one, 3 bits each; bits 24-31 box of dimension 0 less one
@@ -126,9 +126,9 @@ def decode(data: bytes) -> Layout | None:
     words = np.frombuffer(data, dtype="<u4").astype(object)
     flags = int(words[2])
     rank, kind = (flags >> 4 & 7) + 1, flags >> 7 & 15
-    together = flags >> 19 & 7
+    together = flags >> 19 & 3
     columns = flags & _IM2COL > 0
-    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED) or together > max(_CHUNKS) or (columns and rank < 3):
+    if rank > _MOST_DIMENSIONS or kind >= len(_NUMBERED) or (columns and rank < 3):
         return None
     unknown = "a swizzle that flips 8 bytes" * (together == _FLIPS) + "a swizzle of 96 bytes" * (flags & _OF_96 > 0)
     element = _NUMBERED[kind]

@@ -44,6 +44,16 @@ _SHAPES: dict[str, tuple[int, int, tuple[tuple[int, ...], ...]]] = {
 _PACKED = {"U4x16P64": 4, "U6x16P32": 6}
 
 
+def _ranks(site: Site) -> list[int]:
+    """The CTAs whose tensor memory an instruction uses: its own, or both of the pair (.2CTA)."""
+    memory = site.environment.memory
+    if not site.has("2CTA"):
+        return [memory.rank]
+    if memory.cluster is None:
+        raise clusters.refusal(site, 1)
+    return [memory.rank & ~1, memory.rank | 1]
+
+
 @semantics("UTCCP")
 def copy(site: Site) -> Step:
     """UTCCP.T.S[.2CTA][.shape][.format] tmem[UR + n], gdesc[UR]."""
@@ -56,12 +66,10 @@ def copy(site: Site) -> Step:
         raise site.unsupported("this form of UTCCP")
     rows, size, groups = _SHAPES[next((m for m in site.modifiers if m in _SHAPES), "128dp256bit")]
     bits = next((_PACKED[m] for m in site.modifiers if m in _PACKED), 8)
-    uniform, memory, offset = Uniform(site), site.environment.memory, inside.number or 0
+    uniform, offset = Uniform(site), inside.number or 0
 
     def step(mask: Mask) -> None:
-        if site.has("2CTA") and memory.cluster is None:
-            raise clusters.refusal(site, 1)
-        ranks = [memory.rank & ~1, memory.rank | 1] if site.has("2CTA") else [memory.rank]
+        ranks = _ranks(site)
         for lane in uniform.lanes(mask):
             address = uniform.word(register.number, lane) + offset & 0xFFFFFFFF
             for rank in ranks:
@@ -90,12 +98,10 @@ def shift(site: Site) -> Step:
     register = None if inside is None else inside.of("UR")
     if inside is None or register is None or not site.has("DOWN"):
         raise site.unsupported("this form of UTCSHIFT")
-    uniform, memory, offset = Uniform(site), site.environment.memory, inside.number or 0
+    uniform, offset = Uniform(site), inside.number or 0
 
     def step(mask: Mask) -> None:
-        if site.has("2CTA") and memory.cluster is None:
-            raise clusters.refusal(site, 1)
-        ranks = [memory.rank & ~1, memory.rank | 1] if site.has("2CTA") else [memory.rank]
+        ranks = _ranks(site)
         for lane in uniform.lanes(mask):
             address = uniform.word(register.number, lane) + offset & 0xFFFFFFFF
             if (address >> 16) % WARP:
