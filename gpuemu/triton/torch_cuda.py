@@ -142,16 +142,21 @@ def answered_by(device: Device) -> Iterator[None]:
     """A context in which torch.cuda has the stand-ins, and this device answers.
 
     A CPU build of torch has no version of CUDA, which libraries take for AMD's ROCm. It gets the one of Triton's ptxas.
+    A CUDA build gets a CPU build's answer about accelerators, of which Dynamo would ask the driver.
     """
-    before, version = {name: getattr(torch.cuda, name) for name in STAND_INS}, torch.version.cuda
+    replaced = [(torch.cuda, name, stand_in) for name, stand_in in STAND_INS.items()]
+    if hasattr(torch, "accelerator"):  # from torch 2.6 on
+        replaced.append((torch.accelerator, "is_available", lambda: False))
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    version = torch.version.cuda
     _DEVICES.append(device)
     try:
-        for name, stand_in in STAND_INS.items():
-            setattr(torch.cuda, name, stand_in)
+        for owner, name, stand_in in replaced:
+            setattr(owner, name, stand_in)
         torch.version.cuda = version or triton.knobs.nvidia.ptxas.version
         yield
     finally:
         _DEVICES.pop()
-        for name, value in before.items():
-            setattr(torch.cuda, name, value)
+        for owner, name, value in before:
+            setattr(owner, name, value)
         torch.version.cuda = version

@@ -215,6 +215,25 @@ def test_images_are_linked_and_the_best_block_is_found(execute: Callable[..., An
     assert [text.partition(" ")[0] for text in run.refusals] == ["cuLinkAddData"]
 
 
+LOGS = r"""
+void told(void *, int, const char *, size_t) {}
+int main() {
+  get = (Get)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");
+  void *handle = nullptr;
+  DO(cuLogsRegisterCallback, (void *)told, (void *)nullptr, &handle);
+  DO(cuLogsUnregisterCallback, handle);
+  DO(cuLogsRegisterCallback, (void *)nullptr, (void *)nullptr, &handle);
+}
+"""
+
+
+def test_a_callback_for_logs_is_registered_before_cuinit_and_hears_nothing(execute: Callable[..., Any]) -> None:
+    """TileLang with torch 2.14 registers one."""
+    assert execute(HEAD + DO + LOGS).out.splitlines() == [
+        "cuLogsRegisterCallback 0", "cuLogsUnregisterCallback 0", "cuLogsRegisterCallback 1",
+    ]  # fmt: skip
+
+
 MAPS = r"""
 int main() {
   get = (Get)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2");

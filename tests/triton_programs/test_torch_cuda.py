@@ -111,6 +111,15 @@ def test_what_a_library_has_imported_answers_for_the_device_of_the_call(torch: A
             asked()
 
 
+def test_a_cuda_build_has_no_accelerator_that_dynamo_could_ask_for_its_stream(torch: Any, torch_cuda: Any) -> None:
+    torch.accelerator = ModuleType("torch.accelerator")
+    torch.accelerator.is_available = torch.cuda.is_available
+    with torch_cuda.answered_by(device()):
+        assert torch.cuda.is_available()
+        assert not torch.accelerator.is_available()
+    assert torch.accelerator.is_available is torch.cuda.is_available
+
+
 def test_torch_is_as_before_when_the_device_is_gone(torch: Any, torch_cuda: Any) -> None:
     before = dict(vars(torch.cuda))
     with torch_cuda.answered_by(device()):

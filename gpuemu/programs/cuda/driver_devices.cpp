@@ -165,3 +165,6 @@ DRIVER_IN_STREAM(cuStreamGetCtx, (void *stream, void **context), stream_of(strea
 DRIVER_IN_STREAM(cuStreamGetCtx_v2, (void *stream, void **context, void **green),
                  stream_of(stream); if (green) *green = nullptr; if (context) *context = primary_context())
 DRIVER_WITHOUT_DEVICE(cuModuleGetLoadingMode, (int *mode), need(mode); *mode = 2)
+// Callbacks that get error logs of the driver, of which there are none.
+DRIVER_WITHOUT_DEVICE(cuLogsRegisterCallback, (void *callback, void *, void **handle), need(callback); if (handle) *handle = callback)
+DRIVER_WITHOUT_DEVICE(cuLogsUnregisterCallback, (void *handle), need(handle))
