@@ -26,7 +26,7 @@ def steps(*warps, lines=(), meetings=()):
         sub_core=np.arange(len(warps)) % 4, wait=np.array([s[0] for s in column], float),
         issue=np.array([s[1] for s in column], float), stage=np.array([s[2] for s in column], float),
         kind=np.array([s[3] for s in column]), at=np.array([s[4] for s in column]),
-        line_of=np.arange(count + 1), lead=zeros, stores=zeros, meets=zeros - 1,
+        line_of=np.arange(count + 1), lead=zeros, stores=zeros, meets=zeros - 1, takes=zeros,
         arrivals=np.array(meetings, np.int64), address=np.array(lines, np.int64), mask=zeros + 15, sent=zeros + 4,
         masks=zeros, serial=zeros.astype(float), move=zeros, turn=zeros, before=zeros.astype(float), tail=0,
     )  # fmt: skip

@@ -173,8 +173,9 @@ class GlobalMemory(Part, owner=LONG):
 
     latency_cycles: int = cycles("data in no cache: load issue to dependent issue", high=1_000_000)
     spread_cycles: int = cycles("additional latency of the farthest block of lines over the nearest", low=0)
-    refresh_interval_cycles: int = FACT.owns(cycles("interval between refreshes of a quarter of memory"))
-    refresh_cycles: int = cycles("time for which that quarter does not answer; 0: never", low=0)
+    refresh_interval_cycles: int = FACT.owns(cycles("interval between refreshes of a block of memory"))
+    refresh_cycles: int = cycles("time for which that block does not answer; 0: never", low=0)
+    refresh_block_bytes: int = FACT.owns(whole("bytes of DRAM that are refreshed together", 128, 1 << 30, "bytes"))
     first_touch: Literal["dram", "l2"] = FIRST_TOUCH.owns(
         word("memory that holds data before this launch's first access", "dram", "l2")
     )

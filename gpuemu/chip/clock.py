@@ -176,7 +176,7 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
         max(float(counts[END_AT]), float(counts[LAST])), counts,
         dram_busy=more * float(busy[at[2] : at[3]].mean()),
         l2_busy=more * max(float(busy[a:b].mean()) for a, b in ((at[0], at[1]), (at[1], at[2]), (at[3], at[4]))),
-        atomics_busy=more * float(busy[at[8] : at[8] + BLOCKS].max()), reports_busy=more * float(busy[at[8] + BLOCKS]),
+        atomics_busy=more * float(busy[at[9] : at[9] + BLOCKS].max()), reports_busy=more * float(busy[at[9] + BLOCKS]),
         looked=looked, most=round(np.max(launch.places.taken) * ctas / looked), ends=np.array(launch.places.ends),
     )  # fmt: skip
 
@@ -262,11 +262,11 @@ def _scaled(steps: Steps, factor: float) -> Steps:
 
 def _alone(steps: Steps, own: Grid, arch: Architecture, chip: ChipFacts, marks: list[int]) -> Simulation:
     """These CTAs on one SM, for which L2 and DRAM are never busy."""
-    shared = re.compile("per_cycle|far_|cta_|drain_|dirty_share|dram_wait_cycles")
+    shared = re.compile("per_cycle|far_|cta_|drain_|dirty_share|dram_wait_cycles|rates_clock")
     bare = chip.model_copy(update=dict.fromkeys(filter(shared.search, type(chip).model_fields)))
     numbers = _chip(arch, bare, own, 1)
     if not own.cold:  # L2 has everything
-        numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, sets=1)
+        numbers = numbers._replace(dram_cycles=0.0, spread_cycles=0.0, refresh_cycles=0.0, sets=1)
     return _launch(steps, own, numbers, marks)
 
 
@@ -279,6 +279,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
     gpcs = max(1, min(sms, chip.gpcs or 1))
     l2 = memory.l2.latency_cycles + memory.l2.spread_cycles // 2
     dram = memory.latency_cycles + memory.spread_cycles // 2
+    slower = chip.clock_mhz / (chip.rates_clock_mhz or chip.clock_mhz)  # DRAM keeps its clock
 
     def each(amount: float, rate: float | None, parts: int = 1) -> float:
         """Cycles of one of so many parts of a resource."""
@@ -287,7 +288,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
     channels = max(1, slices // CHANNEL_SLICES)
     return Chip(
         sms=sms, gpcs=gpcs, resident=grid.resident, slices=slices, channels=channels,
-        sets=max(1, size * KIB // LINE_BYTES // WAYS), l2_cycles=float(l2 - before), dram_cycles=float(dram - l2),
+        sets=max(1, size * KIB // LINE_BYTES // WAYS), l2_cycles=float(l2 - before), dram_cycles=slower * (dram - l2),
         atomic_cycles=float(memory.atomic_latency_cycles - before), far_cycles=float(chip.far_cycles or 0),
         far_sm_cycles=float(chip.far_sm_cycles or 0),
         slice_line=each(1, chip.l2_lines_per_cycle, slices),
@@ -299,8 +300,10 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         store_sector=each(memory.sector_bytes, chip.l2_write_bytes_per_cycle, slices),
         channel_half=each(HALF_BYTES, chip.dram_bytes_per_cycle, channels),
         half_alone=(chip.dram_half_factor or 1.0) - 1.0,
-        spread_cycles=float(memory.spread_cycles), block_lines=max(1, (chip.dram_block_bytes or 0) // LINE_BYTES),
+        spread_cycles=slower * memory.spread_cycles, block_lines=max(1, (chip.dram_block_bytes or 0) // LINE_BYTES),
         wait_cycles=float(chip.dram_wait_cycles or 0), wait_power=chip.dram_wait_power or 1,
+        refresh_interval=slower * memory.refresh_interval_cycles, refresh_cycles=slower * memory.refresh_cycles,
+        refresh_lines=max(1, memory.refresh_block_bytes // LINE_BYTES),
         dirty_share=chip.dirty_share or 0.0,
         buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),

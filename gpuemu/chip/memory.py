@@ -7,6 +7,7 @@ A request is answered at once, by units that remember until when they are busy. 
   the chip that uses it. The least recently used line of a set is evicted.
 * A slice passes misses to a channel of DRAM. A store makes its half of a line dirty. If too many are, the
   oldest are written back. Dirty halves that stay take `dirty_share` of that time, as more are dirty than ever before.
+* Each block of DRAM is refreshed every so often, and does not answer meanwhile.
 * Equal loads of a GPC's SMs merge, if they come while the first waits, or within a window behind it.
 
 Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
@@ -70,6 +71,9 @@ class Chip(NamedTuple):
     spread_cycles: float
     wait_cycles: float
     wait_power: int
+    refresh_interval: float
+    refresh_cycles: float
+    refresh_lines: int
     block_lines: int
     dirty_share: float
     buffered_cycles: float
@@ -127,9 +131,9 @@ def share(number: int) -> float:
     return mixed(number) / 2147483648.0
 
 
-def slices_at(chip: Chip) -> tuple[int, int, int, int, int, int, int, int, int]:
+def slices_at(chip: Chip) -> tuple[int, int, int, int, int, int, int, int, int, int]:
     """Where the units begin in `free`: slices for loads, for stores, channels, GPCs, SMs' ports in and out, sub-cores,
-    data stages, blocks of atomics. The report of ended CTAs comes last.
+    data stages, tensor cores of sub-cores, blocks of atomics. The report of ended CTAs comes last.
     """
     stores = chip.slices
     channels = 2 * chip.slices
@@ -138,12 +142,13 @@ def slices_at(chip: Chip) -> tuple[int, int, int, int, int, int, int, int, int]:
     outs = ins + chip.sms
     cores = outs + chip.sms
     stages = cores + SUB_CORES * chip.sms
-    return 0, stores, channels, gpcs, ins, outs, cores, stages, stages + chip.sms
+    tensors = stages + chip.sms
+    return 0, stores, channels, gpcs, ins, outs, cores, stages, tensors, tensors + SUB_CORES * chip.sms
 
 
 def units(chip: Chip) -> int:
     """The number of units in `free`."""
-    return slices_at(chip)[8] + BLOCKS + 1
+    return slices_at(chip)[9] + BLOCKS + 1
 
 
 def take(memory: MemoryUnits, unit: int, now: float, cycles: float) -> float:
@@ -165,7 +170,7 @@ def pressure(memory: MemoryUnits, channel: int, now: float, cycles: float) -> fl
 def transfer(memory: MemoryUnits, chip: Chip, line: int, now: float, halves: float) -> float:
     """The wait for the channel of DRAM behind a line, which then transfers halves of lines.
 
-    The wait for banks, their rows and refreshes is drawn. On average it is in proportion to how busy the channel is.
+    The wait for banks and their rows is drawn. On average it is in proportion to how busy the channel is.
     A random share to the power of `wait_power` gives how long it is: the higher, the fewer wait, and the longer.
     """
     drawn = mixed(line + 777) / 2147483648.0
@@ -294,8 +299,17 @@ def fetch(memory: MemoryUnits, chip: Chip, place: int, key: int, mask: int, now:
         memory.counts[READ] += count
         away = chip.dram_cycles + chip.spread_cycles * (mixed(line // chip.block_lines + 7777) / 2147483648.0 - 0.5)
         alone = chip.half_alone if mask in (3, 12) and memory.comes[place] <= now else 0.0
+        away += refreshed(chip, line, now)
         memory.comes[place] = now + transfer(memory, chip, line, now, count + alone) + away
         memory.present[place] |= missing
+
+
+def refreshed(chip: Chip, line: int, now: float) -> float:
+    """The cycles that a line waits because its block of DRAM is being refreshed. Each block has a phase of its own."""
+    if chip.refresh_cycles == 0:
+        return 0.0
+    phase = share(line // chip.refresh_lines + 99) * chip.refresh_interval
+    return max(0.0, chip.refresh_cycles - (now + phase) % chip.refresh_interval)
 
 
 def becomes_dirty(memory: MemoryUnits, chip: Chip, place: int, halves: int) -> int:

@@ -24,6 +24,7 @@ def at_clock(chip: Chip, program: Program) -> Chip:
         return chip
     rates = {name: getattr(chip, name) for name in _OF_MEMORY}
     waits = {name: getattr(chip, name) for name in ("dram_wait_cycles", "dram_loaded_cycles")}
-    update = {name: rate * faster for name, rate in rates.items() if rate is not None}
+    update: dict[str, float] = {"clock_mhz": clock, "rates_clock_mhz": chip.rates_clock_mhz or chip.clock_mhz}
+    update |= {name: rate * faster for name, rate in rates.items() if rate is not None}
     update |= {name: round(cycles / faster) for name, cycles in waits.items() if cycles is not None}
     return chip.model_copy(update=update)

@@ -33,9 +33,9 @@ from gpuemu.chip.memory import (
 )
 from gpuemu.chip.state import Simulation, Steps
 
-RUN, LOAD, STORE, ATOMIC, REDUCTION, REPLY, ARRIVE, MEET, END = range(9)
+RUN, LOAD, STORE, ATOMIC, REDUCTION, REPLY, ARRIVE, MEET, END, PRODUCT = range(10)
 """The action of a step after its work: none, a request of four kinds, a wait for a reply, an arrival at a meeting, a
-wait for the meeting, or the end of the warp.
+wait for the meeting, the end of the warp, or a product that the tensor core computes while the warp goes on.
 """
 FIXED, PRIVATE = -1, -2
 """Moves of an address: it is the same for all CTAs, or each CTA has its own."""
@@ -101,7 +101,7 @@ def send(launch: Simulation, sm: int, number: int, line: int, part: tuple[int, i
     if changes:
         place, serial = find(memory, chip.sets, 2 * number + sm * chip.gpcs // chip.sms % 2), launch.steps.serial[line]
         taken = max(taken, memory.comes[place])
-        block = at[8] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
+        block = at[9] + (mixed(number >> BLOCK_BITS - LINE_BITS) & BLOCKS - 1)
         taken += take(memory, block, taken, serial) + serial
     memory.counts[LAST] = max(memory.counts[LAST], taken)
     return taken + chip.atomic_cycles if kind == ATOMIC else done
@@ -231,6 +231,10 @@ def take_step(launch: Simulation, warp: int, now: float) -> None:
         places.ends[place] = max(places.ends[place], reply)
         if steps.meets[at] >= 0:
             arrive(launch, place, steps.meets[at], reply)
+    elif kind == PRODUCT:
+        core = slices_at(launch.chip)[8] + core_of(launch, place, warp % warps)
+        turn = now + take(launch.memory, core, now, steps.takes[at])
+        places.reply[place * requests + at] = turn + steps.lead[at]
     elif kind == REPLY:
         if places.reply[place * requests + at] > now:
             push(launch.queue, places.reply[place * requests + at], warp)
@@ -284,7 +288,7 @@ def run(launch: Simulation, until: int) -> int:
     if launch.first >= 0:
         leave(launch, until)
         return 0
-    report = slices_at(chip)[8] + BLOCKS
+    report = slices_at(chip)[9] + BLOCKS
     begun = min(until, chip.sms * chip.resident)
     for cta in range(begun):
         sm, each = launch.places.order[cta], cta // chip.sms

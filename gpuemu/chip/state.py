@@ -17,7 +17,9 @@ class Steps(NamedTuple):
     `sub_core[w]` in the first place of an SM, and as many further ones on as warps are before it in other places.
     `stage`: cycles of the data stage. `at`: the number of a request or a meeting, or the cycles of the end.
     Request r is for the lines `line_of[r]` to `line_of[r + 1]`, `lead[r]` cycles after its step; `stores[r]`: whether
-    it stores. Its reply is an arrival at `meets[r]`, if that is not -1. A meeting needs `arrivals[m]`.
+    it stores. Its reply is an arrival at `meets[r]`, if that is not -1. A meeting needs `arrivals[m]`. A product is a
+    request without lines: it keeps the tensor core for `takes[r]` cycles, and its sums are there `lead[r]` cycles after
+    its turn.
 
     A line has its address, a bit for each sector, the sectors sent, the sectors of its mask (for a load: 1 if it
     does not merge), the cycles of its atomics in
@@ -37,6 +39,7 @@ class Steps(NamedTuple):
     lead: Ints
     stores: Ints
     meets: Ints
+    takes: Ints
     arrivals: Ints
     address: Ints
     mask: Ints

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuemu.arch import Architecture
 from gpuemu.chip.meetings import Meetings, meetings_of
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, REDUCTION, REPLY, RUN, STORE
+from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, FIXED, LOAD, MEET, PRODUCT, REDUCTION, REPLY, RUN, STORE
 from gpuemu.chip.state import Steps
 from gpuemu.chip.streams import L2Requests, Numbers
 from gpuemu.engine.log import Log
@@ -108,6 +108,14 @@ class _Warp:
         self.late: list[list[int]] = [[] for _ in range(COUNTERS)]
         self.registers: dict[int, list[tuple[int, int]]] = {}
         self.copies: list[tuple[int, int]] = []
+        self.products: list[int] = []
+        self.last = -1
+
+    def product(self, op: Any, number: int) -> None:
+        """A product is issued; it may end a group."""
+        self.last = max(self.last, number)
+        if op.commits:
+            self.products.append(self.last)
 
     def waits(self, op: Any, uses_counters: bool) -> tuple[list[tuple[int, int]], int]:
         """The replies and meetings that an instruction waits for, and the cycles by which shared memory was late."""
@@ -158,20 +166,22 @@ class _Builder:
         self.lead: list[int] = []
         self.stores: list[int] = []
         self.meets: list[int] = []
+        self.takes: list[int] = []
         self.lines: list[int] = []
 
     def rows(self, request: int) -> Numbers:
         """The rows of the pattern for a request of the program, or for a copy."""
         return self.of_request[slice(*np.searchsorted(self.sorted, [request, request + 1]))]
 
-    def request(self, at: int, kind: int, rows: Numbers, lead: int, meets: int = -1) -> int:
+    def request(self, at: int, kind: int, rows: Numbers, lead: int, meets: int = -1, takes: int = 0) -> int:
         """Add a request behind `at` issues."""
         number = len(self.lead)
         self.lines += rows.tolist()
         self.line_of.append(len(self.lines))
         self.lead.append(max(0, lead))
-        self.stores.append(int(kind != LOAD))
+        self.stores.append(int(kind not in (LOAD, PRODUCT)))
         self.meets.append(meets)
+        self.takes.append(takes)
         self.steps.append((at, kind, number))
         if kind != STORE:
             self.owner.update(dict.fromkeys(self.pattern.line[rows].tolist(), number))
@@ -185,7 +195,8 @@ class _Builder:
         before = -1
         for at in range(first, end):
             op = ops[program.path[columns.first + at]]
-            if before >= 0:
+            met = before >= 0
+            if met:
                 columns.own[at] -= columns.barrier[at] - self.meetings.delay[before]
                 before = -1
             waits, late = state.waits(op, uses)
@@ -193,11 +204,16 @@ class _Builder:
             if waits:
                 columns.own[at] -= columns.memory[at]
                 self.steps += [(at, kind, number) for kind, number in waits]
+            if op.kind is Kind.PRODUCT_WAIT and len(state.products) > op.keep_groups:
+                columns.own[at] -= 0 if met else columns.barrier[at]
+                self.steps.append((at, REPLY, state.products[-1 - op.keep_groups]))
             if op.kind is Kind.BARRIER:
                 before = self.meetings.waits.get(columns.first + at, -1)
                 self.steps += [(at + 1, ARRIVE, m) for m in self.meetings.arrives[columns.first + at]]
                 if before >= 0:
                     self.steps.append((at + 1, MEET, before))
+            elif op.kind is Kind.PRODUCT:
+                self._product(at, op, state)
             elif op.kind is Kind.ASYNCHRONOUS:
                 self._asynchronous(at, op, state)
             elif op.kind is Kind.COPY_COMMIT:
@@ -247,6 +263,13 @@ class _Builder:
         elif found:
             state.awaits(op, uses, found)
 
+    def _product(self, at: int, op: Any, state: _Warp) -> None:
+        """A warp's part of a product of its warpgroup."""
+        number = -1
+        if op.product_cycles:
+            number = self.request(at + 1, PRODUCT, self.rows(-1), op.latency_cycles, takes=op.product_cycles)
+        state.product(op, number)
+
     def _asynchronous(self, at: int, op: Any, state: _Warp) -> None:
         """An operation on an mbarrier, or a bulk or tensor copy."""
         issue = self.columns.first + at
@@ -295,6 +318,7 @@ class _Builder:
             kind=np.array([step[1] for step in self.steps]), at=np.array([step[2] for step in self.steps]),
             line_of=np.array(self.line_of), lead=np.array(self.lead, np.int64),
             stores=np.array(self.stores, np.int64), meets=np.array(self.meets, np.int64),
+            takes=np.array(self.takes, np.int64),
             arrivals=np.array(self.meetings.arrivals, np.int64), address=pattern.line[rows], mask=pattern.sectors[rows],
             sent=pattern.count[rows], masks=masks[rows], serial=serial[rows], move=moves[rows], turn=pattern.turn[rows],
             before=before[rows], tail=int(log.cta_end[cta] - log.warp_end[warps].max()),

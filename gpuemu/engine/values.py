@@ -205,6 +205,7 @@ class Values(Record):
     global_memory_spread_cycles: int
     global_memory_refresh_interval_cycles: int
     global_memory_refresh_cycles: int
+    global_memory_refresh_block_bytes: int
     global_memory_store_data_release_cycles: int
     global_memory_store_latency_cycles: int
     global_memory_store_buffer_sectors: int

@@ -10,8 +10,8 @@ through L1 go on to shared memory in turn (`global_memory.l1.copy_cycles`).
 All other accesses go to L2. They go on to DRAM for data that this launch has not touched, if
 `global_memory.first_touch` says so, and take up to `global_memory.spread_cycles` longer for some lines. Blocks of lines
 lie up to `global_memory.l2.spread_cycles` farther than the nearest. Nobody knows which: the block touched first lies in
-the middle, the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` each quarter
-of DRAM is refreshed, and a request for a line then waits up to `global_memory.refresh_cycles`.
+the middle, the next in the middle of either half, and so on. Every `global_memory.refresh_interval_cycles` a block of
+DRAM is refreshed, and a request for a line of it then waits up to `global_memory.refresh_cycles`.
 
 Stores are written through and stay in L1. A store to one of the last `global_memory.store_merge_lines` lines that still
 wait for the way out adds only the sectors that are missing there. Misses queue for the path to the SM
@@ -85,7 +85,6 @@ class MemoryPath(Record):
 
 
 DISTANCES = 32
-QUARTER_BLOCKS = 4
 LINE, BLOCK, SECTORS, MASKED, HEAD = range(5)
 """The numbers of a line of an access: its own, that of its block in L2, the count of its sectors, and whether it is
 written in part, or needs bytes that no store writes of a sector that a store writes to.
@@ -181,14 +180,15 @@ def _distance(state: State, block: int) -> int:
 
 
 def _refresh(state: State, block: int, now: int) -> int:
-    """Cycles that a block of lines waits for DRAM, whose quarters are refreshed one after another.
+    """Cycles that a block of lines waits for DRAM, which is refreshed part by part.
 
-    Nobody knows a block's quarter, or the phase in which a launch begins: four blocks lie together, and the launch
-    begins in the middle between two refreshes.
+    Nobody knows when which block is, or the phase in which a launch begins: the blocks that a launch touches are so in
+    four turns, and the launch begins in the middle between two of them.
     """
     spec = state.spec[0]
-    interval, quarter = spec.global_memory_refresh_interval_cycles, block // QUARTER_BLOCKS % 4
-    return max(0, spec.global_memory_refresh_cycles - (now + (2 * quarter + 1) * interval // 8) % interval)
+    interval = spec.global_memory_refresh_interval_cycles
+    turn = block * spec.global_memory_l2_block_bytes // spec.global_memory_refresh_block_bytes % 4
+    return max(0, spec.global_memory_refresh_cycles - (now + (2 * turn + 1) * interval // 8) % interval)
 
 
 def _own(state: State, is_local: int, w: int) -> tuple[int, int]:
