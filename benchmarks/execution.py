@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import lzma
+import math
 import shutil
 import subprocess
 import tempfile
@@ -130,6 +132,27 @@ def multiplied(arch: str, n: int) -> tuple[float, float]:
     return found[0].executed_instructions * tiles**2, taken
 
 
+def attended(heads: int, n: int = 2048, d: int = 64) -> tuple[float, float]:
+    """Warp instructions of Triton's attention (`flash_attention` of the tests, for sm_89), and its seconds.
+
+    Raises AssertionError where a value of the last head is not near NumPy's.
+    """
+    q, k, v = (np.random.default_rng(seed).standard_normal((heads, n, d)).astype(np.float16) for seed in range(3))
+    out, scale, shared_bytes = np.zeros_like(q), 1 / math.sqrt(d), 24576
+    tests = Path(__file__).resolve().parent.parent / "tests" / "sass" / "other_compilers" / "triton"
+    found: list[Any] = []
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, "attention.cubin")
+        cubin.write_bytes(lzma.decompress((tests / "cubins" / "flash_attention_full.sm_89.cubin.xz").read_bytes()))
+        args = [q, k, v, out, np.float32(scale), n, 0, 0]
+        launch = cubin, "flash_attention", (n // 64, heads), 128, shared_bytes, args
+        taken = seconds(lambda: found.append(gpuemu.trace_kernel(*launch, arch="sm_89", ctas=[0])))
+    score = q[-1].astype(np.float64) @ k[-1].astype(np.float64).T * scale
+    e = np.exp(score - score.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out[-1], e / e.sum(axis=1, keepdims=True) @ v[-1], rtol=0, atol=1e-3)
+    return found[0].executed_instructions * (n // 64 * heads), taken
+
+
 def c_seconds(ctas: int) -> float | None:
     """What the same chain takes in C on one core; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -152,6 +175,7 @@ def main() -> None:
     parser.add_argument("--ctas", type=int, default=4096)
     parser.add_argument("--plain", action="store_true", help="without compiled loops")
     parser.add_argument("--product", type=int, metavar="N", help="also multiply two N x N half-precision matrices")
+    parser.add_argument("--attention", type=int, metavar="HEADS", help="also execute attention of HEADS x 2048 x 64")
     options = parser.parse_args()
     ctas = 64 if options.plain else options.ctas
     if options.plain:
@@ -177,6 +201,10 @@ def main() -> None:
         instructions, taken = min((multiplied("sm_90", options.product) for _ in range(2)), key=lambda one: one[1])
         rate = instructions / taken
         print(f"half_product of {options.product} cubed: {taken:.1f} s, {rate / timeouts:.1f} to timeouts")
+    if options.attention:
+        instructions, taken = attended(options.attention)
+        rate = instructions / taken
+        print(f"attention of {options.attention} x 2048 x 64: {taken:.1f} s, {rate / timeouts:.1f} to timeouts")
 
 
 if __name__ == "__main__":

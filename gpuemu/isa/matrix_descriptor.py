@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.isa.matrix_place import CORE_ROWS as CORE_ROWS
+from gpuemu.isa.matrix_place import UNIT as UNIT
+from gpuemu.isa.matrix_place import depth_place, field_bytes, line_place, permuted
+
 Indices = NDArray[np.int64]
-UNIT = 16
-CORE_ROWS = 8
 SWIZZLES = (0, 128, 64, 32)
 """Bytes of a line within which a swizzle permutes chunks of 16 bytes, indexed by the swizzle's number in a descriptor.
 """
@@ -50,7 +52,7 @@ class Descriptor(NamedTuple):
 
 def decode(bits: int) -> Descriptor:
     """Decode a descriptor of 64 bits."""
-    address, leading, stride = ((bits >> at & 0x3FFF) * UNIT for at in (0, 16, 32))
+    address, leading, stride = (field_bytes(bits, at) for at in (0, 16, 32))
     return Descriptor(address, leading, stride, SWIZZLES[bits >> 62 & 3], bits >> 49 & 7)
 
 
@@ -67,7 +69,7 @@ def swizzled(at: Indices, width: int, chunk: int = UNIT) -> Indices:
 
     `chunk`: the bytes that stay together. With 32, a swizzle of 128 bytes XORs bits 7-8 into bits 5-6.
     """
-    return at ^ (at >> 7 & width // chunk - 1) << chunk.bit_length() - 1 if width else at
+    return permuted(at, width // chunk - 1, chunk.bit_length() - 1) if width else at
 
 
 @lru_cache(maxsize=256)
@@ -80,14 +82,6 @@ def places(
     `depth` runs along K. `across`: memory is transposed (.tnspA, .tnspB), with K along the rows. `lines`: see
     `Descriptor.lines`.
     """
-    line, k, size = np.arange(count)[:, None], np.arange(depth)[None, :], element_bytes
-    if across:
-        if width:
-            long = width // size
-            return np.asarray(line % long * size + line // long * leading + k % lines * width + k // lines * stride)
-        per = UNIT // size
-        return np.asarray(line % per * size + line // per * stride + k % 8 * UNIT + k // 8 * leading)
-    if width:
-        return np.asarray(line % 8 * width + line // 8 * stride + k * size)
-    along = k * size
-    return np.asarray(line % 8 * UNIT + line // 8 * stride + along % UNIT + along // UNIT * leading)
+    form = leading, stride, width, element_bytes, across
+    found = line_place(np.arange(count)[:, None], *form) + depth_place(np.arange(depth)[None, :], *form, lines)
+    return np.asarray(found)

@@ -162,7 +162,7 @@ def forms_of(*kinds: str) -> npt.NDArray[np.int64]:
         infinity = 0 if form.no_infinity else form.infinity << shift
         special = form.nan << shift if form.no_infinity else infinity
         if form.finite:
-            special = infinity = 1 << 32
+            special = infinity = 0xFFFFFFFF
         read = form.nan & -1 << form.ignored_bits
         found.append((form.bits, read, shift, special, infinity, form.bias, form.sign))
     return np.array(found, dtype=np.int64)

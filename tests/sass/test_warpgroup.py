@@ -9,10 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuemu
+from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.memory import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
+from gpuemu.sass.machine.recorder import Recorder
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch, Trace, WarpTrace
 from tests.sass.harness import execute, surroundings
@@ -200,6 +202,105 @@ def test_what_lies_outside_or_was_never_written_is_refused() -> None:
 def test_a_form_that_is_not_known_is_refused(sass: str) -> None:
     with pytest.raises(UnsupportedError):
         Group(numbers(64, 16, np.float16, 16), numbers(16, 8, np.float16, 17), 32).run(sass)
+
+
+def left_by(sass: str, swizzle: int, majors: str, compiled: bool, change: Any) -> tuple[list[bytes], str, int]:
+    """What a listing leaves in registers and memory, its error, and the steps of NumPy."""
+    rng = np.random.default_rng(18)
+    kind = np.float32 if "TF32" in sass else np.float16
+    group = Group(*(rng.standard_normal(shape).astype(kind) for shape in ((64, 16), (16, 24))), swizzle, majors)
+    environment = surroundings(f"{sass}\nEXIT", lanes=128, memory=group.memory)
+    files, executor, memory = environment.lanes, CtaExecutor(environment), group.memory
+    executor.compiled = compiled
+    content, written = memory.shared[1].copy(), memory.written[1].copy()
+    cta = executor.begin(0, Recorder(files, environment.code), False, 5000)
+    memory.shared[1][:], memory.written[1][:] = content, written
+    files.registers[24:48] = rng.standard_normal((24, 128, 2)).astype(np.float16).view(np.uint32)[..., 0]
+    for number, value in group.uniform.items():
+        files.uniform_registers[number] = value
+    files.predicates[0], files.uniform_predicates[0] = LANE // 32 == 2, LANE // 32 == 1
+    change(group, files)
+    error = ""
+    try:
+        executor.go_on(cta)
+    except (ExecutionError, UnsupportedError) as found:
+        error = str(found)
+    arrays = files.registers, files.predicates, memory.shared[1], memory.written[1]
+    return [array.tobytes() for array in arrays], error, executor._steps_taken
+
+
+LAYOUTS = [
+    (f"HGMMA.64x24x16.F32 R24, gdesc[UR8]{flags}, R24", swizzle, majors)
+    for swizzle in (0, 32, 64, 128)
+    for majors, flags in (("KK", ""), ("KM", ".tnspB"), ("MK", ".tnspA"), ("MM", ".tnspA.tnspB"))
+]
+FORMS = [
+    "HGMMA.64x24x16.F32.BF16 R24, gdesc[UR8], RZ, !UPT", "HGMMA.64x24x16.F16 R24, gdesc[UR8], R24",
+    "HGMMA.64x24x8.F32.TF32 R24, gdesc[UR8], R24", "HGMMA.64x24x8.F32.TF32 R24, gdesc[UR8].negA.negB, R24",
+    "HGMMA.64x8x16.F32 R24, gdesc[UR8].negA, R28, UP0, gsb0", "HGMMA.64x16x16.F32 R24, gdesc[UR8].negB, R24, !UP0",
+    "HGMMA.64x16x16.F32 R24, R40, gdesc[UR8].tnspB, R24", "@P0 HGMMA.64x24x16.F32 R24, gdesc[UR8], R24",
+    "HGMMA.64x24x16.F32 R24, gdesc[UR8], RZ, gsb0", "HGMMA.64x16x16.F32 R24, R44, gdesc[UR8].tnspB, RZ",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sass", "swizzle", "majors"),
+    [*LAYOUTS, *((sass, 64, "KM" if "tnspB" in sass else "KK") for sass in FORMS)],
+)
+@pytest.mark.parametrize("end", [0x0000, 0x7C00])
+def test_loops_multiply_matrices_in_shared_memory(loops: None, sass: str, swizzle: int, majors: str, end: int) -> None:
+    """They leave what NumPy leaves, which does none of these steps itself; also with an infinity."""
+
+    def change(group: Group, _: Lanes) -> None:
+        if end:
+            group.memory.shared[2][(A_AT - BASE) // 2 + 1] = end
+
+    plain, compiled = (left_by(sass, swizzle, majors, way, change) for way in (False, True))
+    assert plain[:2] == compiled[:2]
+    assert compiled[1:] == ("", 0)
+
+
+def unwritten(group: Group, _: Lanes) -> None:
+    group.memory.written[1][B_AT - BASE + 2 : B_AT - BASE + 4] = 0
+
+
+def outside(_: Group, files: Lanes) -> None:
+    files.uniform_registers[8] = 0x20 | 16 << 16
+
+
+def base_offset(_: Group, files: Lanes) -> None:
+    files.uniform_registers[11] |= 1 << 17
+
+
+def several(_: Group, files: Lanes) -> None:
+    """The last warp takes A as its B."""
+    files.uniform_registers[10:12, 96:] = files.uniform_registers[8:10, 96:]
+
+
+def torn(_: Group, files: Lanes) -> None:
+    files.predicates[0] = LANE % 32 > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [unwritten, outside, base_offset, several, torn])
+def test_loops_leave_to_numpy_what_they_do_not_know(loops: None, change: Any) -> None:
+    sass = f"{'@P0 ' * (change is torn)}HGMMA.64x8x16.F32 R24, gdesc[UR8], R24"
+    plain, compiled = (left_by(sass, 128, "KK", way, change) for way in (False, True))
+    assert plain[:2] == compiled[:2]
+    assert compiled[2] == 1
+    assert (compiled[1] == "") == (change is several)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operands", ["R24, R26, gdesc[UR8].tnspB, RZ", "R24, gdesc[UR8].tnspB, R26"])
+def test_loops_leave_registers_that_overlap_to_numpy(loops: None, operands: str) -> None:
+    """D is written block by block, and must not change what a later block reads."""
+    plain, compiled = (
+        left_by(f"HGMMA.64x16x16.F32 {operands}", 64, "KM", way, lambda *_: None) for way in (False, True)
+    )
+    assert plain[:2] == compiled[:2]
+    assert compiled[1:] == ("", 1)
 
 
 def cycles(sass: str) -> int:

@@ -70,6 +70,38 @@ def test_compiled_products_have_the_same_bits(arch: str, mode: MmaMode, scale: f
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("above", [-1000, 0, 40])
+@pytest.mark.parametrize(("least", "most"), [(-72, -44), (-50, -49), (55, 64), (-75, 62)])
+@pytest.mark.parametrize("mode", ["m16n8k16.f32.bf16", "m16n8k8.f32.tf32"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_sums_at_the_ends_of_float32_have_the_same_bits(
+    arch: str, mode: str, least: int, most: int, above: int
+) -> None:
+    """Compiled code uses float32 where its exponents suffice. C is 2^above times as large as a product, or zero."""
+    chosen, rng = mma_mode(mode), np.random.default_rng(most + 100)
+
+    def powers(registers: int, ends: tuple[int, int], more: int) -> Any:
+        exponents = np.minimum(rng.integers(*ends, (WARPS, registers, 32)) + more, 126)
+        singles = np.ldexp(rng.uniform(1, 2, exponents.shape), exponents).astype(np.float32).view(np.uint32)
+        return singles | (rng.integers(0, 2, exponents.shape) << 31).astype(np.uint32)
+
+    a, b = (powers(of.registers, (least, most + 1), 0) for of in (chosen.a, chosen.b))
+    c = powers(4, (2 * least, 2 * most + 1), above)
+    plain, compiled = both_ways(gpuemu.load_arch(arch).tensor_core.numerics, chosen, a, b, c)
+    assert np.array_equal(plain, compiled)
+
+
+def test_the_largest_sum_of_a_block_is_exact() -> None:
+    """All 32 products are 448 x 448 and keep 25 bits, so that their sum has more than 32 bits."""
+    mode, words = float_mode(32, "f32", ("e4m3", "e4m3")), np.uint32(0x7E7E7E7E)
+    a, b = (np.full((1, of.registers, 32), words) for of in (mode.a, mode.b))
+    numerics = gpuemu.load_arch("sm_120").tensor_core.numerics
+    plain, compiled = both_ways(numerics, mode, a, b, np.zeros((1, 4, 32), np.uint32))
+    assert np.array_equal(plain, compiled)
+    assert (plain.view(np.float32) == 32 * 448**2).all()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1, 13, 40])
 @pytest.mark.parametrize("block", [1, 4, 64])
 def test_other_numbers_of_bits_and_products_count_for_both(kept: int, block: int) -> None:

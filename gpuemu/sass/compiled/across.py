@@ -35,7 +35,7 @@ from gpuemu.sass.compiled.columns import (
 )
 from gpuemu.sass.compiled.registers import count_of, fetch, put, put_uniform, put_word
 
-change = compute = warp_product = narrow_half = single = canonical = SUMS = None
+change = compute = warp_product = narrow_half = canonical = SUMS = None
 """From `lane` and `tensor.compiled`, or made by `source`."""
 
 
@@ -171,11 +171,31 @@ def operate(code: Any, pc: Any, lanes: Any, here: Any, whole: Any, first: Any, l
     put(code, pc, file, truths, here, whole, x, t, first, last)
 
 
+def are_whole(here: Any, first: Any, last: Any) -> Any:
+    """Whether all lanes of each warp take part, or none."""
+    torn = 0
+    for w in range(first, last, 32):
+        torn += count_of(here, w, w + 32) not in (0, 32)
+    return torn == 0
+
+
+def put_product(file: Any, to: Any, count: Any, w: Any, numbers: Any) -> None:
+    """The sums of a product to the `count` registers from `to` on of the warp whose lanes begin at `w`."""
+    pairs = 4 // count
+    for r in range(count):
+        target, sums = file[to + r, w : w + 32], numbers[SUMS + 32 * pairs * r : SUMS + 32 * pairs * (r + 1)]
+        for lane in range(32):
+            if pairs == 1:
+                target[lane] = canonical(sums[lane])  # type: ignore[misc]
+            else:
+                upper, lower = narrow_half(sums[lane + 32]), narrow_half(sums[lane])  # type: ignore[misc]
+                target[lane] = np.uint32(upper << np.uint32(16) | lower)
+
+
 def multiply(code: Any, pc: Any, lanes: Any, here: Any, products: Any, first: Any, last: Any) -> Any:
     """HMMA; whether it has been done, which takes whole warps."""
-    for w in range(first, last, 32):
-        if count_of(here, w, w + 32) not in (0, 32):
-            return False
+    if not are_whole(here, first, last):
+        return False
     form, count, to = products.forms[code[pc, FORM]], code[pc, C_COUNT], code[pc, OF_D]
     file, zeros = lanes.file, products.zeros  # RZ is a matrix of zeros
     a_row, b_row, c_row = code[pc, OF_A], code[pc, OF_B], code[pc, OF_C]
@@ -184,22 +204,9 @@ def multiply(code: Any, pc: Any, lanes: Any, here: Any, products: Any, first: An
     c = file[c_row : c_row + count] if c_row >= 0 else zeros[:count]
     if to < 0:
         return True
-    sums = products.numbers[SUMS : SUMS + 128]  # type: ignore[operator]
+    kept, at_once, numbers, exponents = code[pc, KEPT], code[pc, AT_ONCE], products.numbers, products.exponents
     for w in range(first, last, 32):
-        if here[w] == 0:
-            continue
-        warp_product(  # type: ignore[misc]
-            a, b, c, w, products.no_rows, form, code[pc, KEPT], code[pc, AT_ONCE], products.words, products.numbers,
-            products.exponents,
-        )  # fmt: skip
-        for lane in range(32):
-            for half in range(2):
-                at = 8 * (8 * half + (lane >> 2)) + 2 * (lane & 3)
-                lower, upper = single(sums[at]), single(sums[at + 1])  # type: ignore[misc]
-                if count == 4:
-                    lanes.file[to + 2 * half, w + lane] = canonical(lower)  # type: ignore[misc]
-                    lanes.file[to + 2 * half + 1, w + lane] = canonical(upper)  # type: ignore[misc]
-                else:
-                    word = narrow_half(upper) << np.uint32(16) | narrow_half(lower)  # type: ignore[misc]
-                    lanes.file[to + half, w + lane] = np.uint32(word)
+        if here[w]:
+            warp_product(a, b, c, w, w, products.no_rows, form, kept, at_once, numbers, exponents)  # type: ignore[misc]
+            put_product(file, to, count, w, numbers)
     return True

@@ -43,7 +43,8 @@ FIRST_CONTROL, AFTER_CONTROL = 200, 210
 BRANCH, EXIT, BARRIER, EXPECT, MEET, SYNC, FORGET, PAUSE, JUMP, DIVERGE = range(FIRST_CONTROL, AFTER_CONTROL)
 (
     LOAD, STORE, MATRICES, SHUFFLE, VOTE, LEADER, COPY, PRODUCT, ATOMIC, NOTHING, PACK, UNPACK, REDUCE, MATCH, CONSTANT,
-) = range(AFTER_CONTROL, 225)  # fmt: skip
+    WARPGROUP,
+) = range(AFTER_CONTROL, 226)  # fmt: skip
 
 IN_GLOBAL, IN_SHARED, IN_LOCAL, GENERIC = range(4)
 """The memory that an instruction names."""
@@ -62,6 +63,10 @@ SOURCE = READ - NUMBER
 (OF_A, OF_B, OF_C, OF_D, A_COUNT, B_COUNT, C_COUNT, FORM, KEPT, AT_ONCE) = range(NUMBER, NUMBER + 10)
 """Numbers of a matrix product: the first rows of A, B, C and D, or -1; their registers, D having as many as C; which of
 the kernel's forms; kept bits, and products that are summed at once."""
+(BLOCKS, ACROSS, SIGNS_A, SIGNS_B, ELEMENT_BYTES, SHARED_FROM) = range(READ, READ + 6)
+"""More numbers of a product of matrices in shared memory. OF_A is -1 if A is there, and OF_B has the row of the
+descriptors. Blocks of eight columns; 1 for a transposed A, + 2 for a transposed B; the bits of their words to invert;
+and the address of the CTA's first byte. TRUTH says whether C counts."""
 (THREADS, WAITS, ALL_OF, ALONE_PASSES, VOTES) = range(NUMBER + 1, NUMBER + 6)
 """A CTA barrier, whose number is in NUMBER: its threads, or -1 for all; whether lanes wait there; whether a vote is
 true only if all are; whether a CTA whose lanes are all there just passes; and whether the lanes vote, by TRUTH."""

@@ -84,6 +84,7 @@ from gpuemu.sass.compiled.columns import (
     UNPACK,
     VOTE,
     WAITING,
+    WARPGROUP,
     WARPS,
     WITH_GUARDS,
     WRITTEN,
@@ -95,6 +96,7 @@ from gpuemu.sass.compiled.looking import look
 from gpuemu.sass.compiled.records import Barriers, Groups, Lanes, Logs, Looking, Meetings, Products
 from gpuemu.sass.compiled.registers import count_of, guarded
 from gpuemu.sass.compiled.turns import append_group, begin_turn, enter
+from gpuemu.sass.compiled.warpgroup import multiply_shared
 
 poke64 = poke8 = None
 """Functions of `lane.scalars`, or made by `source`."""
@@ -154,6 +156,8 @@ def run_group(
             knows = count == 0 or load_constant(code, pc, lanes, taking, first, last)
         elif op == PRODUCT:
             knows = count == 0 or multiply(code, pc, lanes, taking, products, first, last)
+        elif op == WARPGROUP:
+            knows = count == 0 or multiply_shared(code, pc, lanes, taking, products, first, last, state)
         if not knows:
             why = NEEDS_PYTHON
             break
@@ -284,7 +288,7 @@ def run(
     group_numbers: Any, new_members: Any, new_numbers: Any, marks: Any, heads: Any, waits_at: Any, came: Any,
     votes: Any, vote_counts: Any, vote_truths: Any, places: Any, looks: Any, factors: Any, slots: Any,
     lookers: Any, found: Any, clocks: Any, new: Any, waits: Any, forms: Any,
-    zeros: Any, no_rows: Any, words: Any, values: Any, exponents: Any, state: Any, exists: Any, numbers: Any,
+    zeros: Any, no_rows: Any, values: Any, exponents: Any, left: Any, right: Any, state: Any, exists: Any, numbers: Any,
     steps: Any, log_steps: Any, log_kinds: Any, log_places: Any, log_sources: Any, log_lanes: Any, log_sets: Any,
     log_slots: Any,
 ) -> Any:  # fmt: skip
@@ -297,7 +301,7 @@ def run(
     lanes = Lanes(file, truths, active, here, at, sources, lending, x, t)
     meets = Meetings(participants, meetings, waiting_at, counts, alive)
     looking = Looking(looks, factors, slots, lookers, found, clocks, new, waits)
-    products = Products(forms, zeros, no_rows, words, values, exponents)
+    products = Products(forms, zeros, no_rows, values, exponents, left, right)
     groups = Groups(members, group_numbers, new_members, new_numbers, marks)
     barriers = Barriers(heads, waits_at, came, votes, vote_counts, vote_truths, places)
     logs = Logs(log_steps, log_kinds, log_places, log_sources, log_lanes, log_sets, log_slots)

@@ -144,6 +144,8 @@ class Products(NamedTuple):
     forms: Any
     zeros: Any
     no_rows: Any
-    words: Any
     numbers: Any
     exponents: Any
+    left: Any
+    """The words of A from shared memory [register, lane], and of B in blocks of eight columns."""
+    right: Any

@@ -25,11 +25,12 @@ _PARTS = (
     "gpuemu.sass.lane.changes",
     "gpuemu.sass.compiled.columns",
 )
+_PLACES = "gpuemu.isa.matrix_place"
 _PRODUCTS = "gpuemu.tensor.compiled"
 _RECORDS = "gpuemu.sass.compiled.records"
 _NAMES = (
-    "registers", "logs", "accesses", "atomics", "across", "looking", "turns", "convergence", "control", "loops",
-    "shadow",
+    "registers", "logs", "accesses", "atomics", "across", "warpgroup", "looking", "turns", "convergence", "control",
+    "loops", "shadow",
 )  # fmt: skip
 _LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in _NAMES)
 _OUTERMOST = "run", "follow"
@@ -201,6 +202,7 @@ def text() -> str:
         columns,
         _tree(_RECORDS),
         _products(),
+        _compiled(_tree(_PLACES)),
         _compiled(ast.parse(_operations())),
         _compiled(ast.parse(_changes("change", CHANGES))),
         _compiled(ast.parse(_changes("change_pair", PAIR_CHANGES))),

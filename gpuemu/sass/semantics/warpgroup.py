@@ -22,15 +22,39 @@ from numpy.typing import NDArray
 from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
 from gpuemu.isa.matrix_descriptor import decode, places, swizzled
 from gpuemu.isa.products import NO_PRODUCT
-from gpuemu.sass.compiled.columns import NOTHING, OP
+from gpuemu.sass.compiled.columns import (
+    A_COUNT,
+    ACROSS,
+    AT_ONCE,
+    B_COUNT,
+    BLOCKS,
+    C_COUNT,
+    ELEMENT_BYTES,
+    FORM,
+    KEPT,
+    NOTHING,
+    OF_A,
+    OF_B,
+    OF_C,
+    OF_D,
+    OP,
+    SHARED_FROM,
+    SIGNS_A,
+    SIGNS_B,
+    TRUTH,
+    TRUTHS,
+    WARPGROUP,
+)
+from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
-from gpuemu.sass.semantics.lanewise import EncodedStep
+from gpuemu.sass.semantics.lanewise import UNIFORM_ROWS, Columns, EncodedStep, row_written, truth
 from gpuemu.tensor.mma import mma_registers
+from gpuemu.tensor.sums import sums_of
 
 _WARPS = 4
 _ROWS = 16
@@ -66,7 +90,7 @@ class _SharedMatrix:
         self._site = site
         self._side = side
         self._rows = site.lanes.uniform_registers[register : register + 2]
-        self._negative = negative
+        self.is_negative = negative
 
     def descriptor(self, warp: int) -> int:
         """Return the 64 bits in the warp's uniform registers."""
@@ -106,7 +130,7 @@ class _SharedMatrix:
             observer.block(site, warp * WARP, read, False, [memory.rank])
             observer.operand(site, warp * WARP, at, size, said, side.row_major)
         found_elements: Matrix = memory.shared[size][at // size]
-        if self._negative:
+        if self.is_negative:
             found_elements = found_elements ^ found_elements.dtype.type(side.sign)
         return found_elements
 
@@ -142,6 +166,40 @@ class _Gmma:
         self._d = fragment(self._site, 0, mode.c.registers * self._blocks)
         last = number + 2
         self._counts: Getter | None = site.predicate(last) if last < len(operands) else None
+        self._sides, self._descriptors, self._number, self._has_counts = sides, first, number, last < len(operands)
+
+    def encoded(self) -> Columns | None:
+        """Return the product as numbers of compiled code, which checks neither races nor registers that overlap."""
+        site, mode, number = self._site, self._mode, self._number
+        d, c = row_written(site, 0), row_written(site, number + 1)
+        a = row_written(site, 1) if number == 2 else -1
+        kind, many = (mode.a_type, mode.b_type, mode.accumulator), mode.c.registers * self._blocks
+        apart = all(row < 0 or row + size <= d or row >= d + many for row, size in ((a, mode.a.registers), (c, many)))
+        sums = sums_of(site.environment.arch.tensor_core.numerics, mode)
+        if (
+            site.environment.observer is not None
+            or kind not in PRODUCT_KINDS
+            or d < 0
+            or (number == 2 and a < 0)
+            or not (apart or (c == d and (a < 0 or a + mode.a.registers <= d or a >= d + many)))
+        ):
+            return None
+        found = {
+            OP: WARPGROUP, OF_A: a, OF_B: UNIFORM_ROWS + self._descriptors, OF_C: c, OF_D: d,
+            A_COUNT: mode.a.registers, B_COUNT: mode.b.registers, C_COUNT: mode.c.registers,
+            FORM: PRODUCT_KINDS.index(kind), KEPT: sums.kept, AT_ONCE: sums.block, BLOCKS: self._blocks,
+            ACROSS: sum(side.row_major << k for k, side in enumerate(self._sides)), SIGNS_A: 0, SIGNS_B: 0,
+            ELEMENT_BYTES: self._sides[0].element_bytes, SHARED_FROM: site.environment.memory.shared_base,
+        }  # fmt: skip
+        for column, matrix in ((SIGNS_A, self._a), (SIGNS_B, self._b)):
+            if matrix is not None and matrix.is_negative:
+                found[column] = self._sides[0].sign * (0x10001 if self._sides[0].element_bytes == 2 else 1)
+        if self._has_counts:
+            place = truth(site, number + 2).place
+            if place is None:
+                return None
+            found |= {TRUTHS: 1, TRUTH: 4 * place.row + place.decorations}
+        return found
 
     def step(self, mask: Mask) -> None:
         """Multiply in the warps of the mask."""
@@ -192,7 +250,9 @@ def hgmma(site: Site) -> Step:
     if kind is None or k != (8 if kind.endswith("tf32") else 16):
         raise site.unsupported("this form of HGMMA")
     mode = mma_mode(f"m16n8k{k}.{kind}")
-    return _Gmma(site, mode, columns, 4 if kind.endswith("tf32") else 2).step
+    product = _Gmma(site, mode, columns, 4 if kind.endswith("tf32") else 2)
+    encoded = product.encoded()
+    return product.step if encoded is None else EncodedStep(product.step, encoded)
 
 
 @semantics("IGMMA")
