@@ -231,16 +231,18 @@ def _exponents(sums: Any, least: int, exponents: Any) -> Any:
 def _round(totals: Any, half: bool, sums: Any) -> None:
     """Cut sums toward zero to float32, or round them to the nearest float16; too large values become infinity."""
     bits = totals.view(np.int64)
-    for n in range(totals.size):
-        exact = totals[n]
-        if half:
+    if half:
+        for n in range(totals.size):
+            exact = totals[n]
             bits[n] = (bits[n] + ((1 << 41) - 1) + (bits[n] >> 42 & 1)) & -(1 << 42)
             near = np.rint(exact * 2.0**24) * 2.0**-24 + 0.0 if abs(exact) < 2.0**-14 else totals[n]
             sums[n] = np.copysign(np.inf, near) if abs(near) > 65504 else near
-        else:
-            bits[n] &= -(1 << 29)
-            near = np.trunc(exact * 2.0**149) * 2.0**-149 + 0.0 if abs(exact) < 2.0**-126 else totals[n]
-            sums[n] = np.float32(near)
+        return
+    for n in range(totals.size):
+        exact = totals[n]
+        bits[n] &= -(1 << 29)
+        near = np.trunc(exact * 2.0**149) * 2.0**-149 + 0.0 if abs(exact) < 2.0**-126 else totals[n]
+        sums[n] = np.float32(near)
 
 
 @njit(error_model="numpy", _nrt=False)  # type: ignore[untyped-decorator]

@@ -184,10 +184,11 @@ def put_product(file: Any, to: Any, count: Any, w: Any, numbers: Any) -> None:
     pairs = 4 // count
     for r in range(count):
         target, sums = file[to + r, w : w + 32], numbers[SUMS + 32 * pairs * r : SUMS + 32 * pairs * (r + 1)]
-        for lane in range(32):
-            if pairs == 1:
+        if pairs == 1:
+            for lane in range(32):
                 target[lane] = canonical(sums[lane])  # type: ignore[misc]
-            else:
+        else:
+            for lane in range(32):
                 upper, lower = narrow_half(sums[lane + 32]), narrow_half(sums[lane])  # type: ignore[misc]
                 target[lane] = np.uint32(upper << np.uint32(16) | lower)
 

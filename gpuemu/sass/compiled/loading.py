@@ -61,14 +61,27 @@ WORTH_LOADING = 40_000
 """Steps of the executor that take about as long as Numba and the loops on disk take to load."""
 WORTH_COMPILING = 1_000_000
 """Steps that take longer than the compiler takes."""
+_TEXT_HASHES_BYTES = 1 << 14
 _NICE = 5
 """The compiler lets others go first, but must not starve on a busy machine: other processes wait for its result."""
+
+
+def _text_hash() -> bytes:
+    """The hash of the text. Making the text takes a quarter of a second, so the hash of its sources names it."""
+    rooms = (Path(__file__).parents[2] / room for room in ("isa", "sass", "tensor"))
+    files = hashlib.sha256(b"".join(path.read_bytes() for room in rooms for path in sorted(room.rglob("*.py"))))
+    place = cache.cache_folder() / "lanes-texts" / files.hexdigest()[:32]
+    found = cache.kept_file(place)
+    if found is None:
+        found = hashlib.sha256(source.text().encode()).digest()
+        cache.keep_file(place, found, _TEXT_HASHES_BYTES)
+    return found
 
 
 @lru_cache
 def folder() -> Path:
     """The cache folder of the compiled loops, named after their text and the compiler."""
-    content = hashlib.sha256(compiler().encode() + source.text().encode())
+    content = hashlib.sha256(compiler().encode() + _text_hash())
     content.update(Path(__file__).parents[2].joinpath("base", "whole_programs.py").read_bytes())
     return cache.cache_folder() / f"lanes-{content.hexdigest()[:16]}"
 
