@@ -355,11 +355,6 @@ def compare_upper_signed(a: Any, b: Any, p: Any, below: Any, code: int, way: int
     return joined(_upper(signed(a), signed(b), below, code), p, way)
 
 
-def truth_word(p: Any, true: int) -> Any:
-    """A register for a predicate."""
-    return select(p, low(true), _ZERO)
-
-
 def extreme(a: Any, b: Any, p: Any) -> Any:
     """The least of unsigned words where p, else the greatest."""
     return select((a < b) == p, a, b)

@@ -70,17 +70,16 @@ def hmma(site: Site) -> Step:
     if ".".join(site.modifiers[1:]) not in _HMMA_FORMS.get(site.modifiers[0], ()):
         raise site.unsupported("this form of HMMA")
     mode = mma_mode(site.instruction.operation.operation)
-    return EncodedStep(_mma(site, mode, sides=False), _encoded_product(site, mode))
+    rows = {row: row_written(site, k) for k, row in enumerate((OF_D, OF_A, OF_B, OF_C))}
+    return EncodedStep(_mma(site, mode, sides=False), {OP: PRODUCT, **rows, **encoded_mode(site, mode)})
 
 
-def _encoded_product(site: Site, mode: MmaMode) -> Columns:
-    """A product of floats as the numbers by which compiled code executes it."""
+def encoded_mode(site: Site, mode: MmaMode) -> Columns:
+    """Return a kind of product of floats as numbers of compiled code."""
     sums = sums_of(site.environment.arch.tensor_core.numerics, mode)
-    d, a, b, c = (row_written(site, k) for k in range(4))
-    form = PRODUCT_KINDS.index((mode.a_type, mode.b_type, mode.accumulator))
     return {
-        OP: PRODUCT, OF_A: a, OF_B: b, OF_C: c, OF_D: d, A_COUNT: mode.a.registers, B_COUNT: mode.b.registers,
-        C_COUNT: mode.c.registers, FORM: form, KEPT: sums.kept, AT_ONCE: sums.block,
+        A_COUNT: mode.a.registers, B_COUNT: mode.b.registers, C_COUNT: mode.c.registers, KEPT: sums.kept,
+        AT_ONCE: sums.block, FORM: PRODUCT_KINDS.index((mode.a_type, mode.b_type, mode.accumulator)),
     }  # fmt: skip
 
 

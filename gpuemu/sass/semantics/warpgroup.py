@@ -23,15 +23,9 @@ from gpuemu.isa.fragments import MmaMode, float_mode, mma_mode
 from gpuemu.isa.matrix_descriptor import decode, places, swizzled
 from gpuemu.isa.products import NO_PRODUCT
 from gpuemu.sass.compiled.columns import (
-    A_COUNT,
     ACROSS,
-    AT_ONCE,
-    B_COUNT,
     BLOCKS,
-    C_COUNT,
     ELEMENT_BYTES,
-    FORM,
-    KEPT,
     NOTHING,
     OF_A,
     OF_B,
@@ -45,7 +39,6 @@ from gpuemu.sass.compiled.columns import (
     TRUTHS,
     WARPGROUP,
 )
-from gpuemu.sass.compiled.product_kinds import PRODUCT_KINDS
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.memory import WRITTEN
@@ -53,8 +46,8 @@ from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.lanewise import UNIFORM_ROWS, Columns, EncodedStep, row_written, truth
+from gpuemu.sass.semantics.tensor import encoded_mode
 from gpuemu.tensor.mma import mma_registers
-from gpuemu.tensor.sums import sums_of
 
 _WARPS = 4
 _ROWS = 16
@@ -173,12 +166,10 @@ class _Gmma:
         site, mode, number = self._site, self._mode, self._number
         d, c = row_written(site, 0), row_written(site, number + 1)
         a = row_written(site, 1) if number == 2 else -1
-        kind, many = (mode.a_type, mode.b_type, mode.accumulator), mode.c.registers * self._blocks
+        many = mode.c.registers * self._blocks
         apart = all(row < 0 or row + size <= d or row >= d + many for row, size in ((a, mode.a.registers), (c, many)))
-        sums = sums_of(site.environment.arch.tensor_core.numerics, mode)
         if (
             site.environment.observer is not None
-            or kind not in PRODUCT_KINDS
             or d < 0
             or (number == 2 and a < 0)
             or not (apart or (c == d and (a < 0 or a + mode.a.registers <= d or a >= d + many)))
@@ -186,8 +177,7 @@ class _Gmma:
             return None
         found = {
             OP: WARPGROUP, OF_A: a, OF_B: UNIFORM_ROWS + self._descriptors, OF_C: c, OF_D: d,
-            A_COUNT: mode.a.registers, B_COUNT: mode.b.registers, C_COUNT: mode.c.registers,
-            FORM: PRODUCT_KINDS.index(kind), KEPT: sums.kept, AT_ONCE: sums.block, BLOCKS: self._blocks,
+            BLOCKS: self._blocks, **encoded_mode(site, mode),
             ACROSS: sum(side.row_major << k for k, side in enumerate(self._sides)), SIGNS_A: 0, SIGNS_B: 0,
             ELEMENT_BYTES: self._sides[0].element_bytes, SHARED_FROM: site.environment.memory.shared_base,
         }  # fmt: skip
