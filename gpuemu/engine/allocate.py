@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gpuemu.engine.room import Room
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.spec import Spec, fill
 from gpuemu.engine.state import Core, Cta, Flight, Ring, Sm, State, Warp
-from gpuemu.engine.unit import Kept, each_sub_core
+from gpuemu.engine.unit import Kept, each_op, each_sub_core
 from gpuemu.engine.write_program import write_program
 from gpuemu.program.program import Program
 from gpuemu.program.stall_reasons import MATH_PIPE_THROTTLE, NAMES
@@ -50,7 +51,12 @@ def _allocate(program: Program, arch: Architecture, compiled: bool) -> tuple[Sta
     flight_of, flights = _flights(program, np.array([takers[number].flies for number in taker], dtype=np.bool_))
     queues = [_queue(program, s, number) for number in range(len(program.pipes))]
     m = Setup(program, arch, s, facts, room, reach(program, s, facts.reach, arch.name), flights, queues)
-    kept = {name: _begun(kind, m, compiled) for unit in machine.UNITS for name, kind in unit.records.items()}
+    taken_by = _taken_by_unit(taker)
+    kept = {
+        name: _begun(kind, m, compiled, taken_by.get(unit.name, ()) if kind.count is each_op else None)
+        for unit in machine.UNITS
+        for name, kind in unit.records.items()
+    }
     first, acts, core_of = machine.phases_of(s.sm_sub_cores)
     sm = _begun(Kept(Sm), m, compiled)
     cores = _begun(Kept(Core, each_sub_core), m, compiled)
@@ -79,13 +85,23 @@ def _allocate(program: Program, arch: Architecture, compiled: bool) -> tuple[Sta
     return State(made), room
 
 
-def _begun(kept: Kept, m: Setup, compiled: bool) -> Any:
-    """The records of a unit before the first cycle."""
-    if compiled and kept.record.begin is Record.begin:
-        return columns(kept.record, kept.count(m))
-    made = objects(kept.record, kept.count(m))
-    for number, one in enumerate(made):
-        one.begin(m, number)
+def _taken_by_unit(taker: Cycles) -> dict[str, list[int]]:
+    """By the name of a unit, the ops that it takes."""
+    units = [unit.name for unit in machine.UNITS for _ in unit.takes]
+    own: dict[str, list[int]] = {}
+    for o, number in enumerate(taker.tolist()):
+        own.setdefault(units[number], []).append(o)
+    return own
+
+
+def _begun(kept: Kept, m: Setup, compiled: bool, own: Sequence[int] | None = None) -> Any:
+    """The records of a unit before the first cycle; `own`: the numbers of those that begin, if not all do."""
+    count = kept.count(m)
+    if compiled and (kept.record.begin is Record.begin or own == ()):
+        return columns(kept.record, count)
+    made = objects(kept.record, count)
+    for number in range(count) if own is None else own:
+        made[number].begin(m, number)
     return made
 
 
@@ -110,8 +126,8 @@ def _as_columns(kind: Any, made: Any) -> Any:
     if kind is int:
         return np.array(made, dtype=np.int64)
     found = columns(kind, len(made))
-    for name in fields(kind):
-        found[name] = [getattr(one, name) for one in made]
+    if made:
+        found[:] = [tuple(map(vars(one).__getitem__, fields(kind))) for one in made]
     return found
 
 

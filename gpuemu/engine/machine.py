@@ -168,17 +168,16 @@ def phases_of(sub_cores: int) -> tuple[Record, list[int], list[int]]:
 def taken(program: Program) -> Cycles:
     """For each op the number of the entry of `takers` that takes it."""
     every = takers()
-    return np.array(
-        [
-            next(
-                number
-                for number, takes in enumerate(every)
-                if (not takes.kinds or op.kind in takes.kinds) and is_behind(takes, program, op.pipe)
-            )
-            for op in program.ops
-        ],
-        dtype=np.int64,
-    )
+    of_each = [(op.kind, op.pipe) for op in program.ops]
+    number_of = {
+        (kind, pipe): next(
+            number
+            for number, takes in enumerate(every)
+            if (not takes.kinds or kind in takes.kinds) and is_behind(takes, program, pipe)
+        )
+        for kind, pipe in set(of_each)
+    }
+    return np.array([number_of[one] for one in of_each], dtype=np.int64)
 
 
 def is_behind(takes: Takes, program: Program, pipe: int) -> bool:

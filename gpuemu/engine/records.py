@@ -12,6 +12,7 @@ Never assign a record or a list of it to another (`a[i] = b`): NumPy copies wher
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -29,7 +30,11 @@ class Record:
 
 
 R = TypeVar("R", bound=Record)
+K = TypeVar("K")
+Lengths = tuple[dict[str, int], list[tuple[str, int]]]
 _FIELDS: dict[type[Record], dict[str, int]] = {}
+_LENGTHS: dict[type[Record], Lengths] = {}
+_FORMS: dict[type[Record], np.dtype[np.void]] = {}
 
 
 def fields(record: type[Record]) -> dict[str, int]:
@@ -48,16 +53,29 @@ def fields(record: type[Record]) -> dict[str, int]:
     return found
 
 
+def _kept(kept: dict[type[Record], K], record: type[Record], make: Callable[[type[Record]], K]) -> K:
+    """What `make` makes of a record, made once."""
+    if record not in kept:
+        kept[record] = make(record)
+    return kept[record]
+
+
 def objects(record: type[R], count: int) -> list[R]:
     """So many records as Python objects, all numbers 0."""
-    form = fields(record)
-    single = dict.fromkeys((name for name, length in form.items() if not length), 0)
-    several = [(name, length) for name, length in form.items() if length]
+    single, several = _kept(_LENGTHS, record, _lengths)
     made = [record.__new__(record) for _ in range(count)]
     for one in made:
         vars(one).update(single)
-        vars(one).update((name, [0] * length) for name, length in several)
+        if several:
+            vars(one).update((name, [0] * length) for name, length in several)
     return made
+
+
+def _lengths(record: type[Record]) -> Lengths:
+    """The fields of single numbers, each with 0, and the others with their counts."""
+    form = fields(record)
+    single = dict.fromkeys((name for name, length in form.items() if not length), 0)
+    return single, [(name, length) for name, length in form.items() if length]
 
 
 def as_objects(record: type[R], found: NDArray[Any]) -> list[R]:
@@ -71,5 +89,11 @@ def as_objects(record: type[R], found: NDArray[Any]) -> list[R]:
 
 def columns(record: type[Record], count: int) -> NDArray[Any]:
     """So many records as a structured array of int64, all numbers 0."""
-    form = [(name, np.int64, (length,)) if length else (name, np.int64) for name, length in fields(record).items()]
-    return np.zeros(count, np.dtype(form))
+    return np.zeros(count, _kept(_FORMS, record, _form))
+
+
+def _form(record: type[Record]) -> np.dtype[np.void]:
+    """The type of an entry of the array."""
+    return np.dtype(
+        [(name, np.int64, (length,)) if length else (name, np.int64) for name, length in fields(record).items()]
+    )

@@ -6,9 +6,9 @@ not use, because an effect would precede its cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from gpuemu.engine.records import fields
 from gpuemu.engine.values import Values
@@ -53,11 +53,16 @@ class Spec(Values):
     first_touch_dram: int
 
 
+_READ: list[attrgetter[tuple[int, ...]]] = []
+"""Reads the fields of Values from an architecture: all have the same sections."""
+
+
 def fill(spec: Spec, arch: Architecture) -> None:
     """Fill a record with the values of an architecture."""
-    values: Mapping[str, Any] = {name.replace(".", "_"): value for name, value in arch.flat().items()}
-    for name in fields(Values):
-        setattr(spec, name, int(values[name]))
+    if not _READ:
+        dotted = {name.replace(".", "_"): name for name in arch.flat()}
+        _READ.append(attrgetter(*(dotted[name] for name in fields(Values))))
+    vars(spec).update(zip(fields(Values), map(int, _READ[0](arch)), strict=True))
     spec.clock_mhz = arch.chips[arch.chip].clock_mhz
     ports = arch.shared_memory.ports
     spec.policy = POLICIES.index(arch.issue.policy)

@@ -42,7 +42,10 @@ def each_warp(m: Setup) -> int:
 
 
 def each_op(m: Setup) -> int:
-    """A record for each instruction of the code, for what lowering gives the unit."""
+    """A record for each instruction of the code, for what lowering gives the unit.
+
+    Only records of instructions that the unit takes begin; all others stay 0.
+    """
     return max(1, len(m.program.ops))
 
 

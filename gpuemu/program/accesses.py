@@ -253,8 +253,10 @@ def fullest(rows: NDArray[np.int64], banks_of: NDArray[np.int64], count: int) ->
 
 def _begins(*columns: NDArray[np.int64]) -> NDArray[np.int64]:
     """The first place of each run of equal entries, and the number of entries."""
-    change = np.any([np.diff(column) != 0 for column in columns], axis=0)
-    count = len(columns[0])
+    first, *others = columns
+    count, change = len(first), first[1:] != first[:-1]
+    for column in others:
+        change |= column[1:] != column[:-1]
     return np.concatenate([np.zeros(min(1, count), np.int64), np.flatnonzero(change) + 1, [count]])
 
 
@@ -308,5 +310,6 @@ def _blocks_by_row(
 
 
 def _is_new(blocks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (np.diff(blocks, axis=1, prepend=-1) != 0) & (blocks >= 0)
+    found = blocks >= 0
+    found[:, 1:] &= blocks[:, 1:] != blocks[:, :-1]
     return found

@@ -95,7 +95,7 @@ def lower(trace: Trace, arch: Architecture) -> Program:
     constants = constant_lines(trace, arch.launch.constant_line_bytes)
     ports_of = operand_ports(ops, [variant.instruction for variant in everything], arch, units)
     ops = [
-        replace(op, **line_of[op.index], **constants[op.index], **ports)
+        op.with_fetches(**line_of[op.index], **constants[op.index], **ports)
         for op, ports in zip(ops, ports_of, strict=True)
     ]
     distinct, numbers = lower_accesses(trace, arch, everything, path[carries].astype(np.int64), rows)

@@ -116,7 +116,10 @@ def accesses_of(count: int, **given: Any) -> Accesses:
 
     Give all columns about lines, or none of them.
     """
-    made = {name: np.broadcast_to(np.asarray(given.pop(name, 0), np.int64), count) for name in SINGLE}
+    zeros, made = np.zeros(count, np.int64), {}
+    for name in SINGLE:
+        column = np.asarray(given.pop(name, zeros), np.int64)
+        made[name] = column if column.shape == zeros.shape else np.broadcast_to(column, count)
     nothing, none = np.zeros(0, np.int64), np.zeros(1, np.int64)
     without = {
         "first_line": np.zeros(count + 1, np.int64), "line": nothing, "in_part": nothing, "first_sector": none,
