@@ -395,6 +395,7 @@ def _run(launch: Simulation, until: int, work: int) -> None:
             simulation.run(plain, until)
         columns: Any = zip((*launch.memory, *launch.places), (*plain.memory, *plain.places), strict=True)
         for column, numbers in columns:
-            column[:] = numbers
+            if isinstance(numbers, list):
+                column[:] = numbers
         launch.kept[:] = plain.kept
     assert launch.first >= 0 or launch.memory.counts[DONE] == until, "warps wait forever"

@@ -111,10 +111,18 @@ class Simulation(NamedTuple):
     first: int
 
 
+LONG = 2048
+"""Numbers above which an array is not copied."""
+
+
 def as_lists(part: Any) -> Any:
-    """Return the numbers in lists, because plain Python reads those faster."""
+    """Return the numbers in lists, because plain Python reads those faster.
+
+    Long arrays, such as those of the lines of L2, stay where they are, because copying them takes longer than most
+    launches.
+    """
     if isinstance(part, np.ndarray):
-        return part.tolist()
+        return memoryview(part) if part.size > LONG else part.tolist()  # type: ignore[arg-type]
     if isinstance(part, tuple):
         return type(part)(*(as_lists(one) for one in part)) if hasattr(part, "_fields") else part
     return part
