@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuemu.base.chance import mixed
 from gpuemu.chip import memory as units
@@ -10,6 +13,17 @@ from gpuemu.chip.memory import CLOCK, UNWRITTEN, WAYS, MemoryUnits
 
 OTHERS = 1 << 40
 """Data of other work lie in blocks of so many times all sets, which no launch reaches."""
+
+
+@lru_cache(maxsize=4)
+def _by_chance(places: int, first: int = 0) -> NDArray[np.int64]:
+    """The numbers of the places in an order by chance; another `first` gives another order.
+
+    No two numbers are equal when they are mixed.
+    """
+    order = np.argsort(mixed(first + np.arange(places)))
+    order.flags.writeable = False
+    return order
 
 
 def forget(memory: MemoryUnits, kept: int) -> None:
@@ -26,7 +40,7 @@ def forget(memory: MemoryUnits, kept: int) -> None:
     oldest = np.sort(touch)[-kept] if 0 < kept <= places else places
     gone = touch < max(1, oldest)
     tag[gone], present[gone] = -1, 0
-    touch[np.argsort(mixed(np.arange(places)), kind="stable")] = 1 + np.arange(places)
+    touch[_by_chance(places)] = 1 + np.arange(places)
     touch[restored] += places
     memory.counts[CLOCK] = 2 * places
     np.asarray(memory.dirty)[:] = np.asarray(memory.changed)[:] = 0
@@ -47,8 +61,8 @@ def fill(memory: MemoryUnits, sets: int, dirty: int) -> None:
     blocks = range(OTHERS, OTHERS + WAYS)
     shifts = np.array([units.mixed(block) for block in blocks])
     line = np.array(blocks)[number % WAYS] * sets + (number // WAYS - shifts[number % WAYS]) % sets
-    order = np.argsort(mixed(number), kind="stable")
-    written = order[np.sort(np.argsort(mixed(places + number), kind="stable")[: min(dirty, places)])]
+    order = _by_chance(places)
+    written = order[np.sort(_by_chance(places, places)[: min(dirty, places)])]
     np.asarray(memory.tag)[:] = 2 * line
     np.asarray(memory.touch)[order] = 1 + number
     np.asarray(memory.present)[:] = 3
