@@ -18,8 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuemu
+from gpuemu import emulate
 from gpuemu.arch import Architecture
 from gpuemu.base.extras import MissingToolError
+from gpuemu.program.lowering import REPLAY_ONLY, lower
+from gpuemu.program.program import Program
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.model import Trace
@@ -65,6 +68,26 @@ def trace_of(code: Path, launch: KernelLaunch) -> Trace:
     return replace(executed(code, launch, np.zeros(OUTPUT_WORDS, dtype=np.uint32)), again=None)
 
 
+@lru_cache(maxsize=32)
+def _program(code: Path, launch: KernelLaunch, lowered: Lowered) -> Program:
+    """The program of `trace_of`. It is kept, because a search mostly varies values that lowering does not read."""
+    return lower(trace_of(code, launch), lowered.arch)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """An architecture that equals others for which lowering makes the same program."""
+
+    values: tuple[tuple[str, object], ...]
+    arch: Architecture = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, arch: Architecture) -> Lowered:
+        """The architecture with the values that lowering reads."""
+        values = tuple(one for one in arch.flat().items() if not one[0].startswith(REPLAY_ONLY))
+        return cls((("name", arch.name), *values), arch)
+
+
 def executed(code: Path, launch: KernelLaunch, out: NDArray[np.uint32]) -> Trace:
     """The trace of a kernel that has executed; `out` has its results."""
     return gpuemu.trace_kernel(
@@ -93,7 +116,7 @@ def replay(code: Path, launch: KernelLaunch, arch: Architecture) -> Replay:
     try:
         if launch.ctas > 1:  # on the GPU they waited for a common instant
             arch = arch.with_overrides({"launch.cta_interval_cycles": 0})
-        result = gpuemu.run(trace_of(code, launch), arch)
+        result = emulate.replay(trace_of(code, launch), arch, _program(code, launch, Lowered.of(arch)))
         clocks = clocks_of(result, launch)
     except MissingToolError:
         raise
