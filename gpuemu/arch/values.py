@@ -82,8 +82,13 @@ class Labelled(Part):
         }
 
 
+_PLAIN = frozenset((int, float, bool, str, tuple))
+
+
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, Part):
+    if type(value) in _PLAIN:  # most values; isinstance takes long for a class of pydantic
+        yield path, value
+    elif isinstance(value, Part):
         for name in type(value).model_fields:
             yield from _leaves(getattr(value, name), (*path, name))
     elif isinstance(value, Mapping):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,17 @@ def as_html(
 def template(name: str) -> Any:
     """A template beside this file, which escapes all values. Raises MissingToolError without jinja2."""
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        import jinja2  # noqa: F401
     except ImportError:
         raise missing("jinja2", f"Install it with {INSTALL}") from None
+    return _template(name)
+
+
+@lru_cache
+def _template(name: str) -> Any:
+    """The template, which takes as long to compile as a report to write."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
