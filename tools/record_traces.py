@@ -20,6 +20,7 @@ import gpuemu
 from gpuemu.chip.tracing import trace_kernel
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.tools.disassembly import load_cubin
+from gpuemu.sass.tools.toolchain import CompilerChoice
 from gpuemu.trace.naming import Naming, linear, swizzled
 from gpuemu.trace.recorded import write_trace
 
@@ -34,9 +35,9 @@ def folders(example: Example) -> dict[str, str]:
 
 
 @cache
-def cubin(source: str, arch: str, *options: str) -> Cubin:
+def cubin(source: str, arch: str, *options: str, compiler: CompilerChoice = "auto") -> Cubin:
     """The compiled source."""
-    return load_cubin(str(SOURCES / source), arch, options=options)
+    return load_cubin(str(SOURCES / source), arch, compiler, options)
 
 
 def naming_of(example: Example, arch: str) -> Naming | None:
@@ -54,7 +55,9 @@ def naming_of(example: Example, arch: str) -> Naming | None:
     return None
 
 
-def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpuemu.Trace:
+def record(
+    example: Example, arch: str, macro: str = "", value: int = 0, compiler: CompilerChoice = "auto"
+) -> gpuemu.Trace:
     """Execute an example on an architecture, check its result, and return its trace.
 
     Raises AssertionError if the result is wrong.
@@ -65,7 +68,7 @@ def record(example: Example, arch: str, macro: str = "", value: int = 0) -> gpue
     # Whole grids, as far as they live on one SM at once: the pages count what they do.
     at_once = example.timed_ctas or gpuemu.load_arch(arch).sm.max_warps * 32 // math.prod(example.block)
     trace = trace_kernel(
-        cubin(example.source, arch, *options), example.kernel, example.grid, example.block,
+        cubin(example.source, arch, *options, compiler=compiler), example.kernel, example.grid, example.block,
         example.dynamic_shared_bytes, arguments, ctas=range(min(math.prod(example.grid), at_once)),
     )  # fmt: skip
     np.testing.assert_allclose(arguments[output], expected, rtol=0, atol=example.tolerance)
