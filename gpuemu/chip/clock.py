@@ -58,15 +58,14 @@ MOST_WORK = 4_000_000
 """About so many steps and lines are simulated of a launch. The rest goes on as the second half of these."""
 FEWEST_ROUNDS = 4
 """But at least so many CTAs for each place."""
-WORTH_LOADING, WORTH_COMPILING = 20_000, 400_000
-"""Steps and lines for which plain functions need about the time that Numba needs to load or to compile."""
+WORTH_LOADING = 20_000
+"""Steps and lines for which plain functions need about the time that Numba needs to load."""
 SLICE_KIBIBYTES, CHANNEL_SLICES = 512, 2
 """The size of a slice of L2, and slices for each channel of DRAM, as counted on an A100 (80 slices, 40 channels)."""
 WARMING = 4
 """An earlier launch leaves what so many lines for each place of L2 leave that were accessed last."""
-CLOSE = 0.005
-"""The calibrated steps take the time of the detailed run up to this fraction."""
-TRIES = 6
+CLOSE, TRIES = 0.005, 6
+"""The calibrated steps take the time of the detailed run up to this fraction, if so many tries get there."""
 
 
 @dataclass(frozen=True, eq=False)
