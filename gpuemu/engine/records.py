@@ -54,7 +54,7 @@ def fields(record: type[Record]) -> dict[str, int]:
 
 
 def _kept(kept: dict[type[Record], K], record: type[Record], make: Callable[[type[Record]], K]) -> K:
-    """What `make` makes of a record, made once."""
+    """The cached result of `make` for a record."""
     if record not in kept:
         kept[record] = make(record)
     return kept[record]
