@@ -101,21 +101,18 @@ def _busy(program: Program) -> NDArray[np.float64]:
 
 
 class _Warp:
-    """The waits of a warp for its requests: for each dependence counter those that it still awaits, in order."""
+    """The waits of a warp for its requests: for each dependence counter those that it still awaits, in order.
+
+    `product`: its last product, or -1. `groups`: the last product of each group, which ends with it.
+    """
 
     def __init__(self) -> None:
         self.awaited: list[list[list[tuple[int, int]]]] = [[] for _ in range(COUNTERS)]
         self.late: list[list[int]] = [[] for _ in range(COUNTERS)]
         self.registers: dict[int, list[tuple[int, int]]] = {}
         self.copies: list[tuple[int, int]] = []
-        self.products: list[int] = []
-        self.last = -1
-
-    def product(self, op: Any, number: int) -> None:
-        """A product is issued; it may end a group."""
-        self.last = max(self.last, number)
-        if op.commits:
-            self.products.append(self.last)
+        self.product = -1
+        self.groups: list[int] = []
 
     def waits(self, op: Any, uses_counters: bool) -> tuple[list[tuple[int, int]], int]:
         """The replies and meetings that an instruction waits for, and the cycles by which shared memory was late."""
@@ -204,9 +201,10 @@ class _Builder:
             if waits:
                 columns.own[at] -= columns.memory[at]
                 self.steps += [(at, kind, number) for kind, number in waits]
-            if op.kind is Kind.PRODUCT_WAIT and len(state.products) > op.keep_groups:
+            if op.kind is Kind.PRODUCT_WAIT and len(state.groups) > op.keep_groups:
                 columns.own[at] -= 0 if met else columns.barrier[at]
-                self.steps.append((at, REPLY, state.products[-1 - op.keep_groups]))
+                if state.groups[-1 - op.keep_groups] >= 0:
+                    self.steps.append((at, REPLY, state.groups[-1 - op.keep_groups]))
             if op.kind is Kind.BARRIER:
                 before = self.meetings.waits.get(columns.first + at, -1)
                 self.steps += [(at + 1, ARRIVE, m) for m in self.meetings.arrives[columns.first + at]]
@@ -264,11 +262,12 @@ class _Builder:
             state.awaits(op, uses, found)
 
     def _product(self, at: int, op: Any, state: _Warp) -> None:
-        """A warp's part of a product of its warpgroup."""
-        number = -1
+        """A warp's part of a product of its warpgroup, which may end a group. A group may be empty."""
         if op.product_cycles:
-            number = self.request(at + 1, PRODUCT, self.rows(-1), op.latency_cycles, takes=op.product_cycles)
-        state.product(op, number)
+            none = self.of_request[:0]
+            state.product = self.request(at + 1, PRODUCT, none, op.latency_cycles, takes=op.product_cycles)
+        if op.commits:
+            state.groups.append(state.product)
 
     def _asynchronous(self, at: int, op: Any, state: _Warp) -> None:
         """An operation on an mbarrier, or a bulk or tensor copy."""

@@ -50,6 +50,11 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
     return found
 
 
+def _data(context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
+    """The pointer to the data of the array that is this argument."""
+    return context.make_array(signature.args[number])(context, builder, arguments[number]).data
+
+
 def _power(builder: Any, bits: Any, single: bool) -> Any:
     """Compute 2^bits in each column."""
     bias, shift, words, kind = (127, 23, _WORDS, _SINGLES) if single else (1023, 52, _LONGS, _DOUBLES)
@@ -65,9 +70,7 @@ def _adding(rows: int) -> Any:
         _: Any, numbers: Any, exponents: Any, x: Any, y: Any, fours: Any, kept: Any, sums: Any, totals: Any
     ) -> Any:  # fmt: skip
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            values, fields, found = (
-                context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 1, 7)
-            )  # fmt: skip
+            values, fields, found = (_data(context, builder, signature, arguments, k) for k in (0, 1, 7))
             x, y, fours, kept, sums = arguments[2:7]
             at = [builder.add(sums, ir.Constant(_LONG, 4 * row)) for row in range(rows)]
 
@@ -153,9 +156,7 @@ def _decoding(order: list[int]) -> Any:
         _: Any, source: Any, first: Any, shift: Any, form: Any, scale: Any, numbers: Any, exponents: Any, to: Any
     ) -> Any:  # fmt: skip
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            words, values, fields = (
-                context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 5, 6)
-            )  # fmt: skip
+            words, values, fields = (_data(context, builder, signature, arguments, k) for k in (0, 5, 6))
             integers, singles = (ir.VectorType(kind, _LANES) for kind in (_WORD, _SINGLE))
             _, read, up, special, _, bias, sign = (
                 _spread(builder, builder.trunc(builder.extract_value(arguments[3], k), _WORD), integers)

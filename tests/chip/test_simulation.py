@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_launches import ARCH, H200, grid, launch, steps
 
-from gpuemu import load_trace, run, trace_kernel
+from gpuemu import TraceBuilder, load_trace, run, trace_kernel
 from gpuemu.chip import clock, simulation
 from gpuemu.chip.events import pop, push
 from gpuemu.chip.launch import simulate_launch
@@ -34,8 +34,10 @@ from gpuemu.chip.memory import (
     touched,
     transfer,
 )
+from gpuemu.chip.rates import at_clock
 from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, OWN, PRODUCT, REDUCTION, REPLY, RUN, STORE, part_of
 from gpuemu.chip.streams import Anywhere
+from gpuemu.program.lowering import lower
 
 ADD = """extern "C" __global__ void add(const float *a, float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -339,6 +341,36 @@ def test_products_of_a_warpgroup_are_not_its_own_work(monkeypatch):
     assert products.sum() == 256
     assert (np.asarray(given.takes)[np.asarray(given.at)[products]] > 0).all()
     assert sum(scaled.wait) == pytest.approx(sum(given.wait), rel=0.05)
+
+
+@pytest.mark.parametrize(("product", "keep", "awaited"), [
+    ("R24, gdesc[UR8], R24", 0, [1]), ("R24, gdesc[UR8], R24", 1, [0]), ("R24, gdesc[UR8], R24", 2, []),
+    ("RZ, gdesc[URZ], RZ", 0, []),
+])  # fmt: skip
+def test_a_warp_waits_for_all_groups_of_products_but_the_last(product, keep, awaited, monkeypatch):
+    """Two groups, which a wait may leave undone, or which have no product."""
+    trace = TraceBuilder("products", arch="sm_90", grid=1, block=128)
+    for _ in range(2):
+        trace.emit(f"HGMMA.64x64x16.F32 {product}, gsb0", control="B------:R-:W-:-:S01")
+    trace.emit(f"WARPGROUP.DEPBAR.LE gsb0, {keep:#x}", control="B------:R-:W-:-:S02")
+    trace.emit("EXIT", control="B------:R-:W-:-:S05")
+    found = []
+    monkeypatch.setattr(clock, "calibrated", lambda given, *_: found.append(given) or given)
+    assert run(trace.build(), ARCH).on_the_chip().elapsed > 0
+    first = slice(found[0].first[0], found[0].first[1])
+    kinds, at = np.asarray(found[0].kind)[first], np.asarray(found[0].at)[first]
+    assert at[kinds == REPLY].tolist() == awaited
+
+
+def test_a_program_with_tensor_cores_has_their_clock():
+    """1,800 of 1,980 MHz: what L2 and DRAM do in a cycle is more, and their waits are fewer cycles."""
+    for instruction, clock_mhz in (("HMMA.16816.F32 R8, R4, R6, R8", 1800), ("FFMA R8, R4, R6, R8", 1980)):
+        trace = TraceBuilder("tensor", arch="sm_90", grid=1, block=32)
+        trace.emit(instruction, control="B------:R-:W-:-:S05")
+        trace.emit("EXIT", control="B------:R-:W-:-:S05")
+        found = at_clock(H200, lower(trace.build(), ARCH))
+        assert (found.clock_mhz, found.rates_clock_mhz) == (clock_mhz, 1980)
+        assert found.dram_bytes_per_cycle == pytest.approx(H200.dram_bytes_per_cycle * 1980 / clock_mhz)
 
 
 def test_a_reply_and_a_meeting_hold_up_who_waits_for_them():

@@ -21,7 +21,7 @@ from gpuemu.views.definitions import definition, glossary_table
 from gpuemu.views.json_result import as_data
 from gpuemu.views.report import data as report_data
 from gpuemu.views.report.answer import FIX_SHARE, FOLDED_SHARE, causes
-from gpuemu.views.report.page import as_html
+from gpuemu.views.report.page import as_html, template
 from gpuemu.views.report.roofline import roofline, roofs
 from gpuemu.views.report.values import values
 from gpuemu.views.source import instructions
@@ -488,6 +488,7 @@ def test_another_run_stands_beside_this_one_on_request(v2, tmp_path):
 
 def test_without_jinja2_it_says_what_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
+    template.cache_clear()
     ran = CliRunner().invoke(cli, ["run", "v2_shared_memory", "--format", "html"])
     assert isinstance(ran.exception, gpuemu.GpuemuError)
     assert str(ran.exception) == "jinja2: not installed. Install it with pip install . in a clone of gpuemu."

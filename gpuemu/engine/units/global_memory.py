@@ -182,12 +182,13 @@ def _distance(state: State, block: int) -> int:
 def _refresh(state: State, block: int, now: int) -> int:
     """Cycles that a block of lines waits for DRAM, which is refreshed part by part.
 
-    Nobody knows when which block is, or the phase in which a launch begins: the blocks that a launch touches are so in
+    Nobody knows when a part is refreshed, or in which phase a launch begins. Here the parts that a launch touches have
     four turns, and the launch begins in the middle between two of them.
     """
     spec = state.spec[0]
     interval = spec.global_memory_refresh_interval_cycles
-    turn = block * spec.global_memory_l2_block_bytes // spec.global_memory_refresh_block_bytes % 4
+    block_bytes = max(spec.global_memory_l2_block_bytes, spec.global_memory_l1_line_bytes)
+    turn = block * block_bytes // spec.global_memory_refresh_block_bytes % 4
     return max(0, spec.global_memory_refresh_cycles - (now + (2 * turn + 1) * interval // 8) % interval)
 
 

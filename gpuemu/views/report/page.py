@@ -67,20 +67,16 @@ def as_html(
     return page
 
 
+@lru_cache
 def template(name: str) -> Any:
-    """A template beside this file, which escapes all values. Raises MissingToolError without jinja2."""
+    """A template beside this file, which escapes all values. Raises MissingToolError without jinja2.
+
+    It is kept, because it takes as long to compile as a report to write.
+    """
     try:
-        import jinja2  # noqa: F401
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
         raise missing("jinja2", f"Install it with {INSTALL}") from None
-    return _template(name)
-
-
-@lru_cache
-def _template(name: str) -> Any:
-    """The template, which takes as long to compile as a report to write."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
