@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from gpuemu.arch import Architecture
 from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.chip import dispatch, simulation
+from gpuemu.chip import dispatch, events, simulation
 from gpuemu.chip.before import fill, forget
 from gpuemu.chip.cta_work import is_even
-from gpuemu.chip.events import Queue
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
@@ -321,11 +320,11 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
     ring = max(1, (dirty_kibibytes or 1 << 14) * KIB // LINE_BYTES)
     memory = MemoryUnits(
         free=np.zeros(units(chip)), busy=np.zeros(units(chip)), tag=np.full(lines, -1), touch=np.zeros(lines, np.int64),
-        present=np.zeros(lines, np.int64), dirty=np.zeros(lines, np.int64), changed=np.zeros(lines, np.int64),
+        present=np.zeros(lines, np.int8), dirty=np.zeros(lines, np.int8), changed=np.zeros(lines, np.int8),
         comes=np.zeros(lines),
         ring_key=np.full(ring, -1), ring_halves=np.zeros(ring, np.int64),
-        merge_key=np.full(MERGES, -1), merge_until=np.zeros(MERGES), merge_count=np.zeros(MERGES, np.int64),
-        merge_sm=np.full(MERGES, -1), merge_reply=np.zeros(MERGES),
+        merge_key=np.full(MERGES, -1), merge_until=np.zeros(MERGES), merge_count=np.zeros(MERGES, np.int16),
+        merge_sm=np.full(MERGES, -1, np.int16), merge_reply=np.zeros(MERGES),
         recent=np.zeros(chip.channels), since=np.zeros(chip.channels), counts=np.zeros(COUNTS),
     )  # fmt: skip
     warps, meetings = len(steps.start), len(steps.arrivals)
@@ -333,13 +332,12 @@ def _launch(steps: Steps, grid: Grid, chip: Chip, marks: list[int], dirty_kibiby
         on=np.zeros(places, np.int64), live=np.zeros(places, np.int64), ends=np.zeros(places),
         next=np.zeros(places * warps, np.int64), order=_first_sms(chip.sms, places),
         taken=np.zeros(chip.sms, np.int64), parked=np.full(places * warps, -1),
-        wants=np.zeros(places * warps), ready=np.zeros(places * warps),
-        in_line=np.zeros(SUB_CORES * chip.sms, np.int64),
+        wants=np.zeros(places * warps), ready=np.zeros(places * warps), rank=np.zeros(places * warps, np.int64),
+        in_line=np.zeros(SUB_CORES * chip.sms, np.int64), line=np.zeros(SUB_CORES * places * warps, np.int64),
         reply=np.zeros(max(1, places * len(steps.lead))), missing=np.zeros(max(1, places * meetings), np.int64),
         met=np.zeros(max(1, places * meetings)),
     )  # fmt: skip
-    most = places * (warps + 1) + SUB_CORES * chip.sms
-    queue = Queue(np.zeros(most), np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(2, np.int64))
+    queue = events.empty(places * (warps + 1) + SUB_CORES * chip.sms)
     kinds = grid.kinds()
     move = np.array([kinds.get(row, row) for row in np.asarray(steps.move).tolist()], np.int64)
     kept = np.zeros(max(1, len(marks)) * COUNTS)

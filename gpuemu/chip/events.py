@@ -7,54 +7,84 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from gpuemu.chip.memory import Floats, Ints
+
+WHAT_BITS, HALF = 20, 1 << 19
+"""Bits of an event's key that say what it is, from -HALF on. The others are the order in which events were added."""
+NEVER = 1e300
+"""The cycle of places that have no event."""
 
 
 class Queue(NamedTuple):
-    """A binary heap of events: their cycles, the order in which they were added, and what they are.
+    """A heap of events, four below each: their cycles, and keys that say what they are. Equal cycles keep their order.
 
-    `size`: how many there are, and how many have been added.
+    `size`: how many there are, how many have been added, and whether the first one is taken but still in its place.
     """
 
     when: Floats
-    order: Ints
-    what: Ints
+    key: Ints
     size: Ints
 
 
+def empty(most: int) -> Queue:
+    """A queue for so many events."""
+    assert most < HALF
+    return Queue(np.full(most + 4, NEVER), np.zeros(most + 4, np.int64), np.zeros(3, np.int64))
+
+
 def push(queue: Queue, when: float, what: int) -> None:
-    """Add an event. Equal times keep their order."""
+    """Add an event, in place of the one that was taken last if nothing has taken its place yet."""
+    queue.size[1] += 1
+    key = (queue.size[1] << WHAT_BITS) + what + HALF
+    if queue.size[2]:
+        queue.size[2] = 0
+        sink(queue, when, key)
+        return
     at = queue.size[0]
     queue.size[0] += 1
-    queue.size[1] += 1
-    order = queue.size[1]
     while at > 0:
-        above = (at - 1) >> 1
+        above = (at - 1) >> 2
         if queue.when[above] <= when:
             break
-        queue.when[at], queue.order[at], queue.what[at] = queue.when[above], queue.order[above], queue.what[above]
+        queue.when[at], queue.key[at] = queue.when[above], queue.key[above]
         at = above
-    queue.when[at], queue.order[at], queue.what[at] = when, order, what
+    queue.when[at], queue.key[at] = when, key
+
+
+def is_any(queue: Queue) -> bool:
+    """Whether there is an event. The next one is first then."""
+    if queue.size[2]:
+        last = queue.size[0] - 1
+        queue.size[0], queue.size[2] = last, 0
+        when, key = queue.when[last], queue.key[last]
+        queue.when[last] = NEVER
+        if last > 0:
+            sink(queue, when, key)
+    return queue.size[0] > 0
 
 
 def pop(queue: Queue) -> int:
-    """Take away the first event; return what it is."""
-    found, last = queue.what[0], queue.size[0] - 1
-    queue.size[0] = last
-    when, order, what = queue.when[last], queue.order[last], queue.what[last]
-    at = 0
-    while 2 * at + 1 < last:
-        below = 2 * at + 1
-        if below + 1 < last and comes_before(queue, below + 1, queue.when[below], queue.order[below]):
-            below += 1
-        if not comes_before(queue, below, when, order):
+    """Take the first event; return what it is."""
+    queue.size[2] = 1
+    return (queue.key[0] & 2 * HALF - 1) - HALF
+
+
+def sink(queue: Queue, when: float, key: int) -> None:
+    """Put an event in the first place, or events that come before it."""
+    at, below = 0, 1
+    while below < queue.size[0]:
+        left, right = earlier(queue, below, below + 1), earlier(queue, below + 2, below + 3)
+        best = earlier(queue, left, right)
+        if queue.when[best] > when or (queue.when[best] == when and queue.key[best] > key):
             break
-        queue.when[at], queue.order[at], queue.what[at] = queue.when[below], queue.order[below], queue.what[below]
-        at = below
-    queue.when[at], queue.order[at], queue.what[at] = when, order, what
-    return found
+        queue.when[at], queue.key[at] = queue.when[best], queue.key[best]
+        at, below = best, 4 * best + 1
+    queue.when[at], queue.key[at] = when, key
 
 
-def comes_before(queue: Queue, at: int, when: float, order: int) -> bool:
-    """Whether an event of the queue comes before another one."""
-    return queue.when[at] < when or (queue.when[at] == when and queue.order[at] < order)
+def earlier(queue: Queue, one: int, other: int) -> int:
+    """Of the events in two places, the place of the one that comes first. Processors cannot guess it: no branches."""
+    when, then = queue.when[one], queue.when[other]
+    return one + (other - one) * ((then < when) | ((then == when) & (queue.key[other] < queue.key[one])))

@@ -12,7 +12,7 @@ Plain functions on flat sequences of numbers, of which `engine.twins` makes comp
 
 from __future__ import annotations
 
-from gpuemu.chip.events import pop, push
+from gpuemu.chip.events import is_any, pop, push
 from gpuemu.chip.memory import (
     BLOCKS,
     COUNTS,
@@ -44,6 +44,8 @@ ANYWHERE = -1
 LINE_BITS, SECTOR_BITS, BLOCK_BITS = 7, 5, 9
 OWN_BITS, FAR_AWAY = 30, 1 << 50
 """Data that each CTA has for itself lie 2**OWN_BITS bytes apart, from FAR_AWAY on."""
+RANK_BITS = 32
+"""Bits of a rank for the steps that a warp did; the others are its CTA."""
 NOWHERE, OWN = -(1 << 60), -(1 << 59)
 """In place of a distance: the CTA does not access the line, or it has data of its own."""
 
@@ -155,6 +157,8 @@ def go_on(launch: Simulation, warp: int, now: float) -> None:
         core = core_of(launch, place, w)
         if chip.older_first > 0 and (places.in_line[core] > 0 or memory.free[at[6] + core] > now):
             places.wants[warp], places.ready[warp] = issue, ready
+            places.rank[warp] = (places.on[place] << RANK_BITS) + step - steps.first[w]
+            places.line[core * (len(places.line) // len(places.in_line)) + places.in_line[core]] = warp
             places.in_line[core] += 1
             if places.in_line[core] == 1:
                 push(launch.queue, memory.free[at[6] + core], -1 - len(places.on) - core)
@@ -165,26 +169,20 @@ def go_on(launch: Simulation, warp: int, now: float) -> None:
 
 def serve(launch: Simulation, core: int, now: float) -> None:
     """A sub-core is free: of the warps in line, one of the oldest CTA goes on, the one that did the fewest steps."""
-    steps, chip, places, memory = launch.steps, launch.chip, launch.places, launch.memory
-    warps, unit = len(steps.start), slices_at(chip)[6] + core
-    best, best_cta, best_done = -1, 0, 0
-    first = core // SUB_CORES * chip.resident
-    for place in range(first, first + chip.resident):
-        cta = places.on[place]
-        if best >= 0 and cta > best_cta:
-            continue
-        for w in range(warps):
-            warp = place * warps + w
-            if places.wants[warp] > 0 and core_of(launch, place, w) == core:
-                done = places.next[warp] - steps.first[w]
-                if best < 0 or cta < best_cta or done < best_done:
-                    best, best_cta, best_done = warp, cta, done
+    places, memory = launch.places, launch.memory
+    unit, each, count = slices_at(launch.chip)[6] + core, len(places.line) // len(places.in_line), places.in_line[core]
+    first = best_at = core * each
+    best = places.line[first]
+    for at in range(first + 1, first + count):
+        warp, later = places.line[at], places.rank[places.line[at]] - places.rank[best]
+        if later < 0 or (later == 0 and warp < best):
+            best, best_at = warp, at
+    places.line[best_at] = places.line[first + count - 1]
+    places.in_line[core] = count - 1
     issue = places.wants[best]
-    places.wants[best] = 0.0
-    places.in_line[core] -= 1
     take(memory, unit, now, issue)
     push(launch.queue, max(places.ready[best], now + issue), best)
-    if places.in_line[core] > 0:
+    if count > 1:
         push(launch.queue, memory.free[unit], -1 - len(places.on) - core)
 
 
@@ -294,7 +292,7 @@ def run(launch: Simulation, until: int) -> int:
         sm, each = launch.places.order[cta], cta // chip.sms
         later = share(sm) * chip.start_spread
         begin_cta(launch, sm * chip.resident + each, cta, chip.overhead_cycles + later + each * chip.cta_interval)
-    while launch.queue.size[0] > 0:
+    while is_any(launch.queue):
         now = launch.queue.when[0]
         what = pop(launch.queue)
         if what >= 0:

@@ -76,7 +76,8 @@ class Places(NamedTuple):
     `order`: the SM of each of the first CTAs, one for each place. `taken`: CTAs of each SM so far. `on`: the CTA of a
     place; `live`: its warps that have not ended; `ends`: the cycle of its last effect. `next`: the step of each warp;
     `parked`: the meeting that it waits for, or -1. A warp that waits for its sub-core `wants` it for so many cycles,
-    and its other work is done at `ready`. `in_line`: how many warps wait for each sub-core.
+    and its other work is done at `ready`; the warp with the least `rank` is next. `in_line`: how many warps wait for
+    each sub-core. Each sub-core has an equal part of `line`, with these warps in front.
     """
 
     on: Ints
@@ -88,7 +89,9 @@ class Places(NamedTuple):
     parked: Ints
     wants: Floats
     ready: Floats
+    rank: Ints
     in_line: Ints
+    line: Ints
     reply: Floats
     missing: Ints
     met: Floats

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_launches import ARCH, H200, grid, launch, steps
 
 from gpuemu import TraceBuilder, load_trace, run, trace_kernel
 from gpuemu.chip import clock, simulation
-from gpuemu.chip.events import pop, push
+from gpuemu.chip.events import empty, is_any, pop, push
 from gpuemu.chip.launch import simulate_launch
 from gpuemu.chip.memory import (
     ASKED,
@@ -25,7 +27,6 @@ from gpuemu.chip.memory import (
     find,
     keep_line,
     load_line,
-    mixed,
     part_of_all,
     refreshed,
     sectors_in,
@@ -35,7 +36,22 @@ from gpuemu.chip.memory import (
     transfer,
 )
 from gpuemu.chip.rates import at_clock
-from gpuemu.chip.simulation import ARRIVE, ATOMIC, END, LOAD, MEET, OWN, PRODUCT, REDUCTION, REPLY, RUN, STORE, part_of
+from gpuemu.chip.simulation import (
+    ARRIVE,
+    ATOMIC,
+    END,
+    LOAD,
+    MEET,
+    OWN,
+    PRODUCT,
+    RANK_BITS,
+    REDUCTION,
+    REPLY,
+    RUN,
+    STORE,
+    part_of,
+    serve,
+)
 from gpuemu.chip.streams import Anywhere
 from gpuemu.program.lowering import lower
 
@@ -51,12 +67,43 @@ def test_a_unit_is_busy_until_its_last_cycle_and_free_in_the_next():
     assert (memory.free[0], memory.busy[0]) == (110.0, 40.0)
 
 
-def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_coming():
-    some = launch(steps(*[[(0, 0, 0, END, 0)]] * 40), grid())
-    times = [float(mixed(n) % 7) for n in range(40)]
-    for what, when in enumerate(times):
-        push(some.queue, when, what)
-    assert [pop(some.queue) for _ in times] == sorted(range(40), key=lambda n: (times[n], n))
+@given(st.lists(st.one_of(st.integers(0, 5), st.none()), max_size=80))
+def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_coming(actions):
+    queue, left, now, taken = empty(100), [], 0, []
+    for what, action in enumerate([*actions, *[None] * len(actions)]):
+        if action is not None:  # an event that comes so much later
+            push(queue, float(now + action), what)
+            left.append((now + action, what))
+        elif is_any(queue):
+            now, first = min(left)
+            assert (queue.when[0], pop(queue)) == (now, first)
+            left.remove((now, first))
+            taken.append(first)
+        else:
+            assert not left
+    assert not is_any(queue)
+    assert sorted(taken) == [what for what, action in enumerate(actions) if action is not None]
+
+
+def test_a_sub_core_serves_the_oldest_cta_and_of_it_the_warp_that_did_the_fewest_steps():
+    some = launch(steps(*[[(0, 0, 0, END, 0)]] * 4), grid())
+    places = some.places
+    places.line[:4], places.in_line[0] = [2, 1, 3, 0], 4
+    places.wants[:4] = 1.0
+    places.rank[:4] = [(1 << RANK_BITS) + 0, 5, 4, 4]
+    served = []
+    for now in range(4):
+        serve(some, 0, float(now))
+        served += [what for what in taken(some.queue) if what >= 0]
+    assert served == [2, 3, 1, 0]
+    assert places.in_line[0] == 0
+
+
+def taken(queue):
+    found = []
+    while is_any(queue):
+        found.append(pop(queue))
+    return found
 
 
 def test_a_hash_spreads_lines_evenly_whatever_lies_between_them():
