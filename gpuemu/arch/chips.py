@@ -33,7 +33,8 @@ class Chip(Part):
     )
     far_sm_cycles: int | None = whole("the same of the SM farthest from all lines", 0, 100_000, "cycles", True)
     l2_held_kibibytes: int | None = whole("size that L2 holds under repeated reads", 1, 1 << 24, "KiB", True)
-    l2_kept_kibibytes: int | None = whole("launch data that the next launch finds; null: all", 0, 1 << 24, "KiB", True)
+    l2_kept_kibibytes: int | None = whole("data that outlast a profiler; null: none runs", 0, 1 << 24, "KiB", True)
+    l2_found_kibibytes: int | None = whole("launch data that a launch right behind finds", 0, 1 << 24, "KiB", True)
     l2_dirty_kibibytes: int | None = whole("maximum of data written but not yet written back", 1, 1 << 24, "KiB", True)
     dirty_share: float | None = rate(
         "share of DRAM's time for a write that a line takes when it becomes dirty", "writes/line", 0.001, 1.0, True

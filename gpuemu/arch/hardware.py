@@ -30,3 +30,15 @@ def hardware(arch: Arch | Sequence[Arch] | None, chips: str | Iterable[str]) -> 
             raise GpuemuError.one("--chip", None, "", f"unknown chip '{chip}'", f"Known: {known}")
         found.append(having[0].with_overrides({"chip": chip}))
     return tuple(found)
+
+
+def without_profiler(arch: Architecture) -> Architecture:
+    """The chip as programs and benchmarks use it: a launch finds in L2 what is left there of the launches before.
+
+    Between the passes of a profiler, other work evicts most of it. `l2_kept_kibibytes` is for that. A value that the
+    user has set stays.
+    """
+    name = f"chips.{arch.chip}.l2_kept_kibibytes"
+    if name not in arch.flat() or arch.provenance[name].status == "override":
+        return arch
+    return arch.with_overrides({name: None})

@@ -48,6 +48,15 @@ def forget(memory: MemoryUnits, kept: int) -> None:
     memory.counts[UNWRITTEN] = 0
 
 
+def trim(memory: MemoryUnits, found: int) -> None:
+    """A launch right behind an equal one finds only the last so many lines, and those that are still to write back."""
+    touch = np.asarray(memory.touch)
+    if 0 < found < len(touch):
+        gone = (touch < np.sort(touch)[-found]) & (np.asarray(memory.dirty) == 0)
+        np.asarray(memory.tag)[gone] = -1
+        np.asarray(memory.present)[gone] = np.asarray(memory.changed)[gone] = 0
+
+
 def fill(memory: MemoryUnits, sets: int, dirty: int) -> None:
     """Other work has written so much data that L2 has nothing else: of its lines, so many are still dirty.
 

@@ -20,7 +20,7 @@ from gpuemu.arch import Architecture
 from gpuemu.arch.chips import Chip as ChipFacts
 from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.chip import dispatch, events, simulation
-from gpuemu.chip.before import fill, forget
+from gpuemu.chip.before import fill, forget, trim
 from gpuemu.chip.cta_work import is_even
 from gpuemu.chip.memory import (
     BLOCKS,
@@ -354,7 +354,7 @@ def _first_sms(sms: int, places: int) -> Numbers:
 def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> Simulation:
     """The launch after an equal one, and after the work between two launches.
 
-    That work evicts all but the last `l2_kept_kibibytes` and writes back dirty lines. With null, it does nothing.
+    That work evicts all but the last `l2_kept_kibibytes` and writes back dirty lines. With null, there is none.
     """
     until = grid.ctas if ctas is None else min(ctas, grid.ctas)
     kept = None if chip.l2_kept_kibibytes is None else chip.l2_kept_kibibytes * KIB // LINE_BYTES
@@ -368,6 +368,8 @@ def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> 
     launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0
     if kept is not None:
         forget(launch.memory, kept)
+    elif chip.l2_found_kibibytes is not None:
+        trim(launch.memory, chip.l2_found_kibibytes * KIB // LINE_BYTES)
     launch.memory.counts[PEAK] = launch.memory.counts[UNWRITTEN]
     return launch
 

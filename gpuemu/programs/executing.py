@@ -132,15 +132,6 @@ def work_without_records(trace: Trace, arch: Architecture) -> NDArray[np.float64
     return work if lacks_long_ctas(work, sorted({warp.cta for warp in trace.warps}), places) else None
 
 
-def without_profiler(arch: Architecture) -> Architecture:
-    """The chip as it runs a program: nothing uses L2 between two launches, so a launch finds what is still there.
-
-    Between the passes of a profiler, other work evicts most of it. `l2_kept_kibibytes` is for that.
-    """
-    name = f"chips.{arch.chip}.l2_kept_kibibytes"
-    return arch.with_overrides({name: None}) if name in arch.flat() else arch
-
-
 def time(trace: Trace, arch: Architecture) -> Timing:
     """Simulate the launch of a trace on the chip, and return its duration. Raises GpuemuError."""
     texts = texts_of(trace, [Path(path) for path in trace.source_paths.values()])

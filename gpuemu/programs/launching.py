@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.arch.hardware import without_profiler
 from gpuemu.programs import executing, protocol
 from gpuemu.programs.executing import Heard, Job
 from gpuemu.programs.journal import Journal, LaunchRecord
@@ -65,7 +66,7 @@ class Launches:
 
     def __init__(self, settings: Settings, journal: Journal, memory: ProgramMemory):
         self._settings = settings
-        self._timed_arch = executing.without_profiler(settings.arch)
+        self._timed_arch = without_profiler(settings.arch)
         self._memory = memory
         self._journal = journal
         self._kinds: dict[Hashable, Kind] = {}

@@ -34,7 +34,8 @@ def streams(what: str, kernel: str) -> dict[int, float]:
 
 def rate(sms: int, kind: int, lines: int, cold: bool = False) -> float:
     """Bytes per cycle of a CTA on each of so many SMs, for the second half of so many lines of its own."""
-    before = dict.fromkeys(["l2_kept_kibibytes", *(["l2_dirty_kibibytes"] if cold else [])])  # nothing to write back
+    before = dict.fromkeys(["l2_kept_kibibytes", "l2_found_kibibytes"])
+    before |= {"l2_dirty_kibibytes": None} if cold else {}  # nothing to write back
     before["start_spread_cycles"] = None  # the steps hand over all lines at once, so an SM that begins later is last
     alone = H100.model_copy(update=before)
     ended = []

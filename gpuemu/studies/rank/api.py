@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuemu.arch import Architecture
-from gpuemu.arch.hardware import Arch, hardware
+from gpuemu.arch.hardware import Arch, hardware, without_profiler
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
 from gpuemu.engine import compiling
@@ -78,6 +78,7 @@ def rank_space(
     if not 0 < probability < 1:
         right = "expected a number between 0 and 1"
         raise GpuemuError.one("rank()", None, "probability", str(probability), right)
+    archs = tuple(map(without_profiler, archs))
     chips = [one.chip for one in archs]
     if len(set(chips)) < len(chips):
         raise GpuemuError.one("rank()", None, "chips", "a chip is given twice", "Give each once")

@@ -91,6 +91,23 @@ def test_the_estimate_is_the_one_of_a_run(transpose: Path) -> None:
 
 
 @pytest.mark.slow
+def test_launches_follow_each_other_without_a_profiler_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    """24 MB stay in L2. Of these, 3.9 MB outlast the passes of a profiler, and an H100 reads the rest from DRAM."""
+    source = tmp_path / "copy.cu"
+    source.write_text(
+        'extern "C" __global__ void copy(float *to, const float *from)'
+        "{ to[blockIdx.x * 256 + threadIdx.x] = from[blockIdx.x * 256 + threadIdx.x]; }"
+    )
+    count = 3 << 20
+    arrays = [np.zeros(count, np.float32), np.zeros(count, np.float32)]
+    one = gpuemu.Configuration(source, grid=count // 256, block=256, args=arrays)
+    h100 = gpuemu.load_arch("sm_90").with_overrides({"chip": "H100"})
+    profiled = h100.with_overrides({"chips.H100.l2_kept_kibibytes": 3800})
+    alone, behind_passes = (gpuemu.rank([one], arch, kept=False, jobs=1).best for arch in (h100, profiled))
+    assert alone.nanoseconds < 0.9 * behind_passes.nanoseconds
+
+
+@pytest.mark.slow
 def test_what_is_estimated_once_is_kept(transpose: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [str(transpose), "--arch", "sm_89", *ALL]
     before = ranked(words)
