@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpuemu.base.errors import GpuemuError, Problem
     from gpuemu.chip.tracing import trace_kernel
     from gpuemu.emulate import run
-    from gpuemu.sass.machine.memory import Device
-    from gpuemu.sass.machine.tensor_map import TensorMap
+    from gpuemu.sass.machine.memory.storage import Device
+    from gpuemu.sass.machine.memory.tensor_map import TensorMap
     from gpuemu.studies.check.api import check
     from gpuemu.studies.check.initcheck import empty
     from gpuemu.studies.judge.api import judge
@@ -73,12 +73,12 @@ __all__ = [
 _HOMES = {
     "Architecture": "arch",
     "Configuration": "studies.rank.configuration",
-    "Device": "sass.machine.memory",
+    "Device": "sass.machine.memory.storage",
     "GpuemuError": "base.errors",
     "Problem": "base.errors",
     "Result": "views.result",
     "SharedAccess": "banks.access",
-    "TensorMap": "sass.machine.tensor_map",
+    "TensorMap": "sass.machine.memory.tensor_map",
     "Trace": "trace.model",
     "TraceBuilder": "trace.builder",
     "WarpResult": "views.result",

@@ -53,7 +53,7 @@ MODULES = {
     "gpuemu/engine/units/load_store.py": "tests/engine/test_mio_queue.py tests/engine/test_sender.py",
     "gpuemu/engine/units/order.py": "tests/engine/test_warp_order.py",
     "gpuemu/engine/units/scheduler.py": "tests/engine/test_scheduler.py tests/engine/test_warp_order.py",
-    "gpuemu/sass/machine/control.py": "tests/sass/test_jumps.py tests/sass/test_control.py",
+    "gpuemu/sass/machine/scheduling/control.py": "tests/sass/test_jumps.py tests/sass/test_control.py",
     "gpuemu/sass/semantics/atomics.py": "tests/sass/test_atomics.py",
     "gpuemu/sass/semantics/integer.py": "tests/sass/test_integer.py tests/sass/test_uniform.py",
     "gpuemu/studies/compare/profile.py": "tests/studies/compare/test_profile.py",

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from gpuemu.sass.compiled import loading  # noqa: E402
-from gpuemu.sass.machine.cta import CtaExecutor  # noqa: E402
 from gpuemu.sass.machine.environment import ExecutionError  # noqa: E402
 from gpuemu.sass.machine.lanes import Lanes  # noqa: E402
-from gpuemu.sass.machine.memory import Memory  # noqa: E402
-from gpuemu.sass.machine.recorder import Recorder  # noqa: E402
+from gpuemu.sass.machine.memory.storage import Memory  # noqa: E402
+from gpuemu.sass.machine.recording.recorder import Recorder  # noqa: E402
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor  # noqa: E402
 from tests.sass.harness import surroundings  # noqa: E402
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120")

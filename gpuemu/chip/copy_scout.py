@@ -14,10 +14,10 @@ import numpy as np
 from gpuemu.chip.scout import First, Numbers, Scouts, beside, let_go
 from gpuemu.isa.opcodes import Kind
 from gpuemu.sass.machine.environment import Environment
-from gpuemu.sass.machine.groups import Group
-from gpuemu.sass.machine.jumps import Handler
 from gpuemu.sass.machine.lanes import any_lane
 from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.scheduling.groups import Group
+from gpuemu.sass.machine.scheduling.jumps import Handler
 from gpuemu.trace.events import FIELDS, Events
 from gpuemu.trace.model import WarpTrace
 

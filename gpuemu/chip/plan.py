@@ -17,7 +17,7 @@ from gpuemu.chip.scout import counted, scout
 from gpuemu.chip.work_queues import Handouts
 from gpuemu.sass.grid_plan import Executed
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.memory import LOCAL_WINDOW
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.trace.events import table
 from gpuemu.trace.model import GridSample, Launch, Trace

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.opcodes import Kind
-from gpuemu.sass.machine.cta import Cta, CtaExecutor
 from gpuemu.sass.machine.environment import Environment, ExecutionError, Spaces
-from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, any_lane
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import Step, UnsupportedError
-from gpuemu.sass.machine.patterns import Patterns, Place
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.patterns import Patterns, Place
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import Cta, CtaExecutor
+from gpuemu.sass.machine.scheduling.groups import Group
 from gpuemu.sass.semantics.bulk_tiles import told
 from gpuemu.trace.model import Instruction
 

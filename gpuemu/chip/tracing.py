@@ -14,8 +14,8 @@ from gpuemu.sass.grid_plan import GridPlan
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch_config import DEFAULT_BUDGET, DEFAULT_STACK_BYTES, SILENT, LaunchConfig, Listeners
 from gpuemu.sass.machine.lanes import WARP
-from gpuemu.sass.machine.memory import Device
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory.storage import Device
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.trace.launch_limits import Extent, extent
 from gpuemu.trace.model import Trace
 

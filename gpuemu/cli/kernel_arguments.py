@@ -107,7 +107,7 @@ def _scalar(kind: str, count: str | None, text: str) -> Any:
     """A number of a type, or a vector of two, three or four."""
     if count is None:
         return _number(kind, text)
-    from gpuemu.sass.machine.arguments import Aligned, bytes_of
+    from gpuemu.sass.machine.memory.arguments import Aligned, bytes_of
 
     parts = text.split("/")
     if len(parts) != int(count):

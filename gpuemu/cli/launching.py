@@ -271,7 +271,7 @@ def machine_code(path: str, options: LaunchOptions, arch: str | Architecture | N
 def arguments_of(cubin: Cubin, options: LaunchOptions) -> list[Any]:
     """The kernel's arguments: those of --arg, or a buffer for each pointer. Raises GpuemuError."""
     from gpuemu.cli.kernel_arguments import parse_arguments
-    from gpuemu.sass.machine.arguments import NO_ARGUMENTS, default_arguments
+    from gpuemu.sass.machine.memory.arguments import NO_ARGUMENTS, default_arguments
     from gpuemu.sass.tools.disassembly import decode_function
 
     if options.args:

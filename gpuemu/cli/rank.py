@@ -133,7 +133,7 @@ def rank(
     from gpuemu.arch import parse_overrides
     from gpuemu.arch.hardware import hardware
     from gpuemu.cli.launching import tell
-    from gpuemu.sass.machine.arguments import NO_ARGUMENTS
+    from gpuemu.sass.machine.memory.arguments import NO_ARGUMENTS
     from gpuemu.studies.rank.api import rank_space
     from gpuemu.studies.sweeps.api import check_places
     from gpuemu.studies.sweeps.study import parse_vary

@@ -18,7 +18,7 @@ from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import run
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch_config import LaunchConfig, Listeners
-from gpuemu.sass.machine.memory import Device
+from gpuemu.sass.machine.memory.storage import Device
 from gpuemu.trace.lines import texts_of
 from gpuemu.trace.model import Trace
 from gpuemu.trace.residency import residency

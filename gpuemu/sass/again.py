@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.machine.clock import ReplayedClock
-from gpuemu.sass.machine.cta import CtaExecutor
-from gpuemu.sass.machine.memory import Buffer
+from gpuemu.sass.machine.memory.storage import Buffer
+from gpuemu.sass.machine.recording.clock import ReplayedClock
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
 from gpuemu.trace.clocks import ClockValues
 from gpuemu.trace.model import Instruction, Trace
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.control import AWAY
+from gpuemu.sass.machine.scheduling.control import AWAY
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction, WarpTrace
 

@@ -10,7 +10,7 @@ import math
 import re
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.machine.clusters import MOST_CTAS
+from gpuemu.sass.machine.memory.clusters import MOST_CTAS
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.trace.model import Launch
 

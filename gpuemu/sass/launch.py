@@ -24,16 +24,16 @@ from gpuemu.sass.barrier_numbers import with_barrier_numbers
 from gpuemu.sass.clusters import notes_of
 from gpuemu.sass.grid_plan import Executed, GridPlan, LaunchPlan
 from gpuemu.sass.launch_config import LaunchConfig, Listeners
-from gpuemu.sass.machine.ahead import Ahead
-from gpuemu.sass.machine.clock import ReplayedClock
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP
-from gpuemu.sass.machine.live_cta import Cta, Ended
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder, kinds_of
-from gpuemu.sass.machine.turns import Turns
-from gpuemu.sass.machine.windows import MOST as MOST_WINDOWS
-from gpuemu.sass.machine.windows import Windows
+from gpuemu.sass.machine.recording.clock import ReplayedClock
+from gpuemu.sass.machine.recording.recorder import Recorder, kinds_of
+from gpuemu.sass.machine.recording.windows import MOST as MOST_WINDOWS
+from gpuemu.sass.machine.recording.windows import Windows
+from gpuemu.sass.machine.scheduling.ahead import Ahead
+from gpuemu.sass.machine.scheduling.live_cta import Cta, Ended
+from gpuemu.sass.machine.scheduling.turns import Turns
 from gpuemu.sass.prepared import PreparedLaunch, new_environment, new_executor, prepare
 from gpuemu.sass.taken import Taken
 from gpuemu.sass.tools.disassembly import DecodedFunction

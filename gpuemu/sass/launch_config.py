@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
     from gpuemu.sass.image.cubin import Cubin
-    from gpuemu.sass.machine.memory import Device
-    from gpuemu.sass.machine.observer import Observer
+    from gpuemu.sass.machine.memory.storage import Device
+    from gpuemu.sass.machine.recording.observer import Observer
     from gpuemu.sass.tools.disassembly import DecodedFunction
 
 Sizes = tuple[int, int, int]

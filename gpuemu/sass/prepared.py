@@ -12,9 +12,9 @@ from gpuemu.arch import Architecture, load_arch
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.clusters import cluster_size
 from gpuemu.sass.launch_config import LaunchConfig, Sizes
-from gpuemu.sass.machine.clock import ReplayedClock
-from gpuemu.sass.machine.cluster_state import Clusters
-from gpuemu.sass.machine.constant_banks import (
+from gpuemu.sass.machine.environment import Environment, WorkQueues
+from gpuemu.sass.machine.lanes import WARP, Lanes
+from gpuemu.sass.machine.memory.constant_banks import (
     NOTHING_KEPT,
     allocates_tensors,
     constant_banks,
@@ -22,12 +22,12 @@ from gpuemu.sass.machine.constant_banks import (
     shared_memory,
     shared_memory_size,
 )
-from gpuemu.sass.machine.cta import CtaExecutor
-from gpuemu.sass.machine.environment import Environment, WorkQueues
-from gpuemu.sass.machine.lanes import WARP, Lanes
-from gpuemu.sass.machine.launch_control import LaunchControl
-from gpuemu.sass.machine.memory import Memory
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory.storage import Memory
+from gpuemu.sass.machine.recording.clock import ReplayedClock
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.scheduling.cluster_state import Clusters
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
+from gpuemu.sass.machine.scheduling.launch_control import LaunchControl
 from gpuemu.sass.machine.system_calls import add_heap
 from gpuemu.sass.room import check_room
 from gpuemu.sass.tools.disassembly import DecodedFunction, decode_function, without_padding

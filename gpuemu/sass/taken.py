@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.cta import Cta
-from gpuemu.sass.machine.recorder import Rows
+from gpuemu.sass.machine.recording.recorder import Rows
+from gpuemu.sass.machine.scheduling.cta import Cta
 from gpuemu.trace.model import WarpTrace
 
 

@@ -22,7 +22,7 @@ from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin, Kernel
 from gpuemu.sass.launch_config import LaunchConfig
-from gpuemu.sass.machine.arguments import default_arguments
+from gpuemu.sass.machine.memory.arguments import default_arguments
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.studies.elsewhere import Lost, Workers, cores
 from gpuemu.trace.launch_limits import extent

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.machine.arguments import Pointer
-from gpuemu.sass.machine.tensor_map import PACKED, TYPES, TensorMap
+from gpuemu.sass.machine.memory.arguments import Pointer
+from gpuemu.sass.machine.memory.tensor_map import PACKED, TYPES, TensorMap
 
 _NUMBERS: dict[str, Any] = {
     "i1": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u1": np.uint8, "u8": np.uint8,

@@ -21,8 +21,8 @@ from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.launch_config import LaunchConfig
-from gpuemu.sass.machine.arguments import Pointer
-from gpuemu.sass.machine.tensor_map import TensorMap
+from gpuemu.sass.machine.memory.arguments import Pointer
+from gpuemu.sass.machine.memory.tensor_map import TensorMap
 from gpuemu.triton.emulated import Device
 from gpuemu.triton.launch import Launch
 from gpuemu.triton.script import run_script

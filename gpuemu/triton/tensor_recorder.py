@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuemu.arch import Architecture
 from gpuemu.base.errors import GpuemuError
-from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.memory.arguments import Pointer
 from gpuemu.triton.taking import Buffer, Recorder
 
 MOST_VALUES_BYTES = 128 << 20

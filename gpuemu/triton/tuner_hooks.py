@@ -23,7 +23,7 @@ from gpuemu.arch import Architecture
 from gpuemu.arch.hardware import hardware
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.memory.arguments import Pointer
 from gpuemu.triton.tuned import LeftOutError, Tuned
 from gpuemu.triton.wheel import check_triton
 

@@ -14,7 +14,7 @@ from refusals import brief
 from gpuemu import GpuemuError
 from gpuemu.cli.kernel_arguments import buffers, parse_argument, parse_arguments
 from gpuemu.cli.main import cli
-from gpuemu.sass.machine.arguments import Aligned
+from gpuemu.sass.machine.memory.arguments import Aligned
 from gpuemu.sass.numbers.narrow import Narrow
 
 SOURCE = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpuemu.sass.machine.ahead import Ahead
-from gpuemu.sass.machine.line import Line
-from gpuemu.sass.machine.live_cta import Ended
+from gpuemu.sass.machine.scheduling.ahead import Ahead
+from gpuemu.sass.machine.scheduling.line import Line
+from gpuemu.sass.machine.scheduling.live_cta import Ended
 
 
 class Executor:

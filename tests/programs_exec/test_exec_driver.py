@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuemu.sass.machine.tensor_map import decode
+from gpuemu.sass.machine.memory.tensor_map import decode
 
 DRIVER = r"""
 #include <cstdio>

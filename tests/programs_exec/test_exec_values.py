@@ -16,8 +16,8 @@ from gpuemu.programs import executing, protocol
 from gpuemu.programs.protocol import Copy, Direction, MemoryKind
 from gpuemu.programs.settings import Settings
 from gpuemu.sass.launch_config import LaunchConfig, Listeners
-from gpuemu.sass.machine.cta import CtaExecutor
-from gpuemu.sass.machine.memory import Device
+from gpuemu.sass.machine.memory.storage import Device
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
 
 COUNT = 256
 

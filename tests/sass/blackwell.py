@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.cluster_state import Cluster
 from gpuemu.sass.machine.environment import Environment
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory, views
+from gpuemu.sass.machine.memory.storage import Memory, views
+from gpuemu.sass.machine.memory.tensor_memory import tensor_memory_of
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.tensor_memory import tensor_memory_of
+from gpuemu.sass.machine.scheduling.cluster_state import Cluster
 from gpuemu.tensor.numbers import decode_values
 from tests.sass.harness import execute, surroundings
 

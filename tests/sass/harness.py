@@ -8,7 +8,7 @@ import numpy as np
 from gpuemu import load_arch
 from gpuemu.sass.machine.environment import Environment
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.semantics import build
 from gpuemu.trace.listing import parse_listing

@@ -3,7 +3,7 @@ import pytest
 
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, Memory
 from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 from tests.sass.harness import execute, surroundings

@@ -14,8 +14,8 @@ from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.mangling import signature
 from gpuemu.sass.image.nv_info import Parameter
 from gpuemu.sass.image.parameter_types import Kind, declared_types, parameter_types
-from gpuemu.sass.machine.arguments import parameter_sizes
-from gpuemu.sass.machine.parameter_uses import Use, parameter_uses
+from gpuemu.sass.machine.memory.arguments import parameter_sizes
+from gpuemu.sass.machine.memory.parameter_uses import Use, parameter_uses
 from gpuemu.sass.numbers.narrow import decode, encode
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 

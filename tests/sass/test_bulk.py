@@ -13,7 +13,7 @@ from harness import surroundings
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
-from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.memory import tensor_map
 from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 from gpuemu.sass.tools.toolchain import compile_cuda

@@ -10,9 +10,9 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.again import clock_reads
-from gpuemu.sass.machine.clock import ReplayedClock
-from gpuemu.sass.machine.cta import CtaExecutor
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.clock import ReplayedClock
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
 from gpuemu.trace.clocks import ClockValues
 from tests.sass.conftest import Compile
 from tests.sass.harness import surroundings

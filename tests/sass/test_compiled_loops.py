@@ -16,12 +16,12 @@ import gpuemu
 from gpuemu.sass.compiled import loading, source
 from gpuemu.sass.compiled.bridge import Bridge, _barriers_named, _rows_used
 from gpuemu.sass.compiled.columns import LOCAL_USED
-from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
-from gpuemu.sass.machine.polls import Polls
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.memory.storage import Memory
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
+from gpuemu.sass.machine.scheduling.polls import Polls
 from gpuemu.trace.model import Instruction
 from tests.sass.harness import surroundings
 

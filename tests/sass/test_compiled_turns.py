@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.memory.storage import Memory
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
 from tests.sass.harness import surroundings
 
 TOOLS = str(Path(__file__).resolve().parent.parent.parent / "tools")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
-from gpuemu.sass.machine.groups import Group
-from gpuemu.sass.machine.observer import Observer
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
+from gpuemu.sass.machine.scheduling.groups import Group
 from tests.sass.harness import surroundings
 
 LANES = 64

@@ -20,7 +20,7 @@ from gpuemu.base.reading import read_whole
 from gpuemu.chip.tracing import trace_kernel
 from gpuemu.cli.main import cli
 from gpuemu.sass.image.cubin import read_cubin
-from gpuemu.sass.machine.arguments import parameter_sizes
+from gpuemu.sass.machine.memory.arguments import parameter_sizes
 from gpuemu.sass.tools import disassembly
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.sass.tools.toolchain import compile_cuda

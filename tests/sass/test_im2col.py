@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.memory import tensor_map
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.events import FIELDS

@@ -10,8 +10,8 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.launch_control import LaunchControl, response
-from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.scheduling.launch_control import LaunchControl, response
+from gpuemu.sass.machine.scheduling.line import Line
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check.findings import Severity
 from gpuemu.trace.model import Trace

@@ -11,7 +11,7 @@ import pytest
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.machine.linking import variable_addresses
-from gpuemu.sass.machine.memory import GLOBAL_START
+from gpuemu.sass.machine.memory.storage import GLOBAL_START
 from gpuemu.sass.tools.disassembly import decode_function
 from gpuemu.sass.tools.toolchain import compile_cuda
 

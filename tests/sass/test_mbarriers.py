@@ -6,7 +6,7 @@ from harness import execute, surroundings
 
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 
 PHASE = 1 << 63

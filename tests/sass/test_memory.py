@@ -3,7 +3,7 @@ import pytest
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, Memory
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, Memory
 
 
 def memory(shared_bytes=64, shared_base=0, local_bytes=20) -> Memory:

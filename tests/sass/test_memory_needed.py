@@ -13,7 +13,7 @@ import pytest
 from gpuemu.base.errors import GpuemuError
 from gpuemu.chip.tracing import trace_kernel
 from gpuemu.cli.main import cli, main
-from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.scheduling.line import Line
 
 SOURCE = 'extern "C" __global__ void one(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 1; }\n'
 

@@ -15,7 +15,7 @@ import gpuemu
 from gpuemu.isa.fragments import float_mode
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.tensor.numbers import decode_values
 from tests.sass.harness import execute, surroundings

@@ -5,13 +5,13 @@ from array import array
 import numpy as np
 import pytest
 
-from gpuemu.sass.machine import patterns
-from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Buffer, Memory
+from gpuemu.sass.machine.memory.addresses import address32
+from gpuemu.sass.machine.memory.storage import Buffer, Memory
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.patterns import Pattern, Patterns, Place
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording import patterns
+from gpuemu.sass.machine.recording.patterns import Pattern, Patterns, Place
+from gpuemu.sass.machine.recording.recorder import Recorder
 from gpuemu.sass.semantics import build
 from gpuemu.trace.listing import parse_listing
 from tests.sass.harness import execute, surroundings

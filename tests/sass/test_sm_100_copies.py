@@ -13,7 +13,7 @@ import gpuemu
 from gpuemu.base.errors import GpuemuError
 from gpuemu.isa.registers import written_and_read
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.memory import tensor_map
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.trace.model import Trace
 

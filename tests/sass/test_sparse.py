@@ -15,7 +15,7 @@ import pytest
 import gpuemu
 from gpuemu.isa.fragments import a_fragment, b_fragment, c_fragment, float_mode
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
 from gpuemu.tensor.numbers import FORMATS, decode_values
 from gpuemu.tensor.sums import float_product, sums_of

@@ -5,7 +5,7 @@ import pytest
 from harness import execute, surroundings
 
 from gpuemu.sass.machine.lanes import WARP
-from gpuemu.sass.machine.memory import SHARED_WINDOW
+from gpuemu.sass.machine.memory.storage import SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, UnsupportedError
 from gpuemu.sass.semantics import build
 

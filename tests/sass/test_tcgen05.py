@@ -11,9 +11,9 @@ import pytest
 import gpuemu
 from gpuemu.isa.registers import written_and_read
 from gpuemu.sass.machine.environment import ExecutionError
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory.tensor_memory import TensorMemory, tensor_memory_of
 from gpuemu.sass.machine.operands import Site, UnsupportedError
-from gpuemu.sass.machine.tensor_memory import TensorMemory, tensor_memory_of
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.tensor.numbers import decode_values
 from tests.sass.blackwell import (
     A_AT,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-import gpuemu.sass.machine.observer
+import gpuemu.sass.machine.recording.observer
 from gpuemu.base.errors import GpuemuError
 from gpuemu.chip.tracing import trace_kernel
 
@@ -167,7 +167,7 @@ def test_a_launch_that_needs_more_ctas_at_once_than_live_on_the_chip_is_named(co
     assert problem.right.endswith("216 CTAs wait and 14 have not begun")
 
 
-class Turns(gpuemu.sass.machine.observer.Observer):
+class Turns(gpuemu.sass.machine.recording.observer.Observer):
     """Writes down whose turn it is."""
 
     forgives = False

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuemu
-from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.memory import Memory
+from gpuemu.sass.machine.memory.storage import Memory
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
 from gpuemu.trace.listing import parse_listing
 from gpuemu.trace.model import Launch, Trace, WarpTrace
 from tests.sass.harness import execute, surroundings

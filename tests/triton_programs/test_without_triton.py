@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import gpuemu
 from gpuemu.cli.main import cli
-from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.memory.arguments import Pointer
 from gpuemu.triton.arguments import Arguments, HostArray
 from gpuemu.triton.emulated import Device
 from gpuemu.triton.launch import Launch

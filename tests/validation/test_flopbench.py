@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.machine.memory import Device
+from gpuemu.sass.machine.memory.storage import Device
 from validation.__main__ import main
 from validation.flopbench.compiling import Compiler, compiled
 from validation.flopbench.score import CHIP, architecture

@@ -142,8 +142,8 @@ DRIVER(cuOccupancyMaxActiveClusters, (int *count, void *function, const Configur
          if (how->attributes[k].id == kAttributeCluster) cluster = how->attributes[k].value.dim;
        *count = int(clusters(kernel_of(function), how->block, cluster, how->shared)))
 
-// A tensor map: 128 bytes, as gpuemu/sass/machine/tensor_map.py describes them. This function writes the words that all
-// kinds have, and returns whether there is such a map. `channels`: elements of dimension 0 that a copy takes.
+// A tensor map: 128 bytes, as gpuemu/sass/machine/memory/tensor_map.py describes them. This function writes the words
+// that all kinds have, and returns whether there is such a map. `channels`: elements of dimension 0 that a copy takes.
 static bool tensor_map(uint32_t word[32], uint32_t type, uint32_t rank, void *array, const uint64_t *shape,
                        const uint64_t *strides, uint32_t channels, const uint32_t *steps, uint32_t interleave,
                        uint32_t swizzle, uint32_t fetch, uint32_t fill) {

@@ -77,14 +77,14 @@ from gpuemu.sass.compiled.columns import WINDOW_BYTES as WINDOW_LENGTH
 from gpuemu.sass.compiled.encoding import control_columns, guard_column, look_rows
 from gpuemu.sass.compiled.look_table import TableOfLooks
 from gpuemu.sass.compiled.recording import Recording
-from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment
-from gpuemu.sass.machine.groups import TWO_MEETINGS, Convergence, Group, Turn
 from gpuemu.sass.machine.lanes import CTA_ROW, RZ, URZ, Mask, ballots
-from gpuemu.sass.machine.live_cta import Cta
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.polls import Polls
+from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
+from gpuemu.sass.machine.scheduling.groups import TWO_MEETINGS, Convergence, Group, Turn
+from gpuemu.sass.machine.scheduling.live_cta import Cta
+from gpuemu.sass.machine.scheduling.polls import Polls
 from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction

@@ -1,4 +1,4 @@
-"""Branches, exits and barriers, in the text that Numba compiles (see `loops`); `machine.control` has their rules.
+"""Branches, exits and barriers, in the text that Numba compiles (see `loops`); `scheduling.control` has their rules.
 
 A control instruction returns UNCHANGED if the group goes on at TARGET, SPLIT if its turn is over, and NEEDS_PYTHON if
 the executor must do it; then nothing has changed.

@@ -1,4 +1,4 @@
-"""Lanes that wait for others of their warp, in the text that Numba compiles (see `loops` and `machine.groups`)."""
+"""Lanes that wait for others of their warp, in the text that Numba compiles (see `loops` and `scheduling.groups`)."""
 
 from __future__ import annotations
 

@@ -40,9 +40,9 @@ from gpuemu.sass.compiled.columns import (
     WHOLE,
     YIELDS,
 )
-from gpuemu.sass.machine.jumps import WHOLE_WARP, jumps_whole, predicates_of
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.polls import registers_named
+from gpuemu.sass.machine.scheduling.jumps import WHOLE_WARP, jumps_whole, predicates_of
+from gpuemu.sass.machine.scheduling.polls import registers_named
 from gpuemu.sass.semantics.lanewise import Columns, Place, plain_word, truth
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 from gpuemu.trace.model import Instruction

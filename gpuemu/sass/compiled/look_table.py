@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuemu.sass.compiled.columns import LOOK_PLACES, NEWS, SEEN_LOOKS
 from gpuemu.sass.machine.lanes import Lanes, Mask, ballots
-from gpuemu.sass.machine.polls import Seen
+from gpuemu.sass.machine.scheduling.polls import Seen
 
 _MIX, _ALL = 0x9E3779B97F4A7C15, 0xFFFFFFFFFFFFFFFF
 

@@ -1,4 +1,4 @@
-"""Looks at memory that another thread may write, in the text that Numba compiles: see `loops` and `machine.polls`.
+"""Looks at memory that another thread may write, in the text that Numba compiles: see `loops` and `scheduling.polls`.
 
 A look that finds something else than the last one by the same lanes has waited for nothing: the loops remember it. Any
 other look is the executor's, which finds out whether the CTA waits.

@@ -9,9 +9,9 @@ import numpy as np
 from gpuemu.sass.compiled.columns import LOG_BLOCKS, LOG_SETS, LOG_STEPS, LOGS, NO_BLOCK, WITH_GUARDS
 from gpuemu.sass.compiled.records import Logs
 from gpuemu.sass.machine.lanes import Lanes
-from gpuemu.sass.machine.observer import Observer
-from gpuemu.sass.machine.patterns import Patterns, Place
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.recording.patterns import Patterns, Place
+from gpuemu.sass.machine.recording.recorder import Recorder
 
 _STEPS, _SETS = 1 << 13, 1 << 10
 """Steps and sets of lanes that the loops log until they come back. A launch may then stop the recording."""

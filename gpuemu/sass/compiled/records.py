@@ -53,7 +53,7 @@ class Groups(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """The barriers of the CTA (see `machine.cta_barriers`), and the results of each lane's last vote."""
+    """The barriers of the CTA (see `scheduling.cta_barriers`), and the results of each lane's last vote."""
 
     heads: Any
     waits_at: Any

@@ -1,4 +1,4 @@
-"""The groups of a CTA and their turns, in the text that Numba compiles (see `loops`): the order is `machine.cta`'s."""
+"""The groups of a CTA and their turns, in the text that Numba compiles: see `loops`. `scheduling.cta` has the order."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A cubin has the sizes of parameters, and marks pointers if the compiler knew them. Two sources say more. Compilers keep
 PTX beside line information (`.nv_debug_ptx_txt`): nvcc and NVRTC with -lineinfo or -G, and Triton always. The PTX
 declares each parameter as `.param .f32 k_param_1`, with templates, typedefs and macros resolved. A mangled symbol has
-the C++ types (`_Z5scalePfif`: float*, int, float). If neither helps, `gpuemu.sass.machine.parameter_uses` examines the
+the C++ types (`_Z5scalePfif`: float*, int, float). If neither helps, `sass.machine.memory.parameter_uses` examines the
 code.
 """
 

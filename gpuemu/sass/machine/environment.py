@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import Lanes, Mask
-from gpuemu.sass.machine.patterns import Patterns, Place
+from gpuemu.sass.machine.recording.patterns import Patterns, Place
 from gpuemu.trace.model import Instruction, Launch
 
 if TYPE_CHECKING:
     from gpuemu.arch import Architecture
-    from gpuemu.sass.machine.clock import ReplayedClock
-    from gpuemu.sass.machine.launch_control import LaunchControl
-    from gpuemu.sass.machine.memory import Memory
-    from gpuemu.sass.machine.observer import Observer
+    from gpuemu.sass.machine.memory.storage import Memory
+    from gpuemu.sass.machine.recording.clock import ReplayedClock
+    from gpuemu.sass.machine.recording.observer import Observer
+    from gpuemu.sass.machine.scheduling.launch_control import LaunchControl
 
 
 class Fault(NamedTuple):

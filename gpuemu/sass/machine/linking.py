@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, DeviceFunction, Kernel
-from gpuemu.sass.machine.memory import buffer_start
+from gpuemu.sass.machine.memory.storage import buffer_start
 
 _POINTERS_START = 0x10_0000_0000
 """Pointers to functions: above every kernel's code, below every buffer."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.machine.device_printf import FormatError, parse_format
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Memory
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Memory
 from gpuemu.sass.machine.operands import Site
 
 HEAP_BYTES = 8 << 20

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import COPY, LOAD, OP, SOURCE, STORE, TRUTH, TRUTHS
-from gpuemu.sass.machine.addresses import Addresses, address32, address64
-from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.lanes import Mask, every_lane
-from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.memory.addresses import Addresses, address32, address64
+from gpuemu.sass.machine.memory.generic import GenericSpace
+from gpuemu.sass.machine.memory.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
+from gpuemu.sass.machine.memory.storage import UNITS
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.patterns import Indices, Place
-from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, LocalSpace, Purpose, SharedSpace, Space
+from gpuemu.sass.machine.recording.patterns import Indices, Place
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.encoded_access import encoded_access
 from gpuemu.sass.semantics.lanewise import Columns, EncodedStep, truth

@@ -35,12 +35,12 @@ from gpuemu.isa.column_mask import ColumnMask
 from gpuemu.isa.fragments import Index
 from gpuemu.isa.instruction_descriptor import A_BYTES, BITS, InstructionDescriptor
 from gpuemu.isa.tensor_layouts import METADATA_COLUMNS, TensorLayout, layout_of, metadata_lanes, result_places
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.shared_matrices import Matrix, shared_matrix, unpacked
+from gpuemu.sass.machine.memory.tensor_memory import LANES, TensorMemory, shift_down, tell, tensor_memory_of
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.machine.shared_matrices import Matrix, shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import LANES, TensorMemory, shift_down, tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.async_sums import Factors, scaled_addend, sums
 from gpuemu.sass.semantics.bulk import Uniform

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.fragments import Index, MmaMode, float_mode, integer_mode
 from gpuemu.isa.instruction_descriptor import A_BYTES, BITS, InstructionDescriptor
-from gpuemu.sass.machine.shared_matrices import Matrix
+from gpuemu.sass.machine.memory.shared_matrices import Matrix
 from gpuemu.tensor.mma import mma_registers
 from gpuemu.tensor.numbers import Numerics
 from gpuemu.tensor.scaled import decode_scales, scaled_product

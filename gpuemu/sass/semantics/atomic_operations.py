@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.lane import changes
 from gpuemu.sass.lane.changes import CHANGES, PAIR_CHANGES
+from gpuemu.sass.machine.memory.spaces import Window
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.patterns import Queues
-from gpuemu.sass.machine.spaces import Window
+from gpuemu.sass.machine.recording.patterns import Queues
 from gpuemu.sass.semantics.access import WIDTHS
 
 Values = NDArray[Any]

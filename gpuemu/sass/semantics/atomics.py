@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import ATOMIC, CAST_EXCHANGE, COMPARE_EXCHANGE, READ, SET, WRITE
-from gpuemu.sass.machine.generic import GenericSpace, in_window, in_windows
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, UNITS
+from gpuemu.sass.machine.memory.generic import GenericSpace, in_window, in_windows
+from gpuemu.sass.machine.memory.spaces import EVERY, GlobalSpace, Purpose, SharedSpace, Space
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, UNITS
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.patterns import Indices, Place, queues
-from gpuemu.sass.machine.spaces import EVERY, GlobalSpace, Purpose, SharedSpace, Space
+from gpuemu.sass.machine.recording.patterns import Indices, Place, queues
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import (
     CACHING,

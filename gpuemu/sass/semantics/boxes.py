@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.matrix_descriptor import swizzled
-from gpuemu.sass.machine import tensor_map
+from gpuemu.sass.machine.memory import tensor_map
+from gpuemu.sass.machine.memory.tensor_map import Layout
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.tensor_map import Layout
 from gpuemu.sass.semantics.bulk import UNIT, Copier, Uniform, numbers
 
 _ROWS = 4

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import WRITTEN, Buffer, Views
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.storage import WRITTEN, Buffer, Views
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.atomic_operations import BFLOAT16S, HALVES

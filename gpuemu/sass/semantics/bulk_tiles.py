@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory.tensor_map import Layout
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.tensor_map import Layout
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import OPERATIONS, reduction
 from gpuemu.sass.semantics.columns import boxes_of

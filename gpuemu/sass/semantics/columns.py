@@ -20,8 +20,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuemu.sass.machine.memory.tensor_map import CORNER_BITS, Layout, Window
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.tensor_map import CORNER_BITS, Layout, Window
 from gpuemu.sass.semantics.boxes import Tiles
 from gpuemu.sass.semantics.bulk import numbers
 

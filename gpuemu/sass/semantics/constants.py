@@ -23,9 +23,9 @@ from gpuemu.sass.compiled.columns import (
 from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import Mask, any_lane, whole_warps, write
-from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.memory.spaces import counted, sized
+from gpuemu.sass.machine.memory.storage import UNITS
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.spaces import counted, sized
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, extended, size_of
 from gpuemu.sass.semantics.lanewise import (

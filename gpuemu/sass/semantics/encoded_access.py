@@ -19,11 +19,11 @@ from gpuemu.sass.compiled.columns import (
     UNIFORM,
     UNIFORM_PAIR,
 )
-from gpuemu.sass.machine.addresses import SCALES, address_terms
-from gpuemu.sass.machine.generic import GenericSpace
 from gpuemu.sass.machine.lanes import RZ
+from gpuemu.sass.machine.memory.addresses import SCALES, address_terms
+from gpuemu.sass.machine.memory.generic import GenericSpace
+from gpuemu.sass.machine.memory.spaces import GlobalSpace, SharedSpace, Space
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.spaces import GlobalSpace, SharedSpace, Space
 from gpuemu.sass.semantics.lanewise import UNIFORM_ROWS, Columns, row_written
 
 

@@ -3,15 +3,15 @@
     UGETNEXTWORKID.SELFCAST [UR4], [UR5]     16 bytes of answer to shared [UR4]; signals the mbarrier at UR5
     UGETNEXTWORKID.BROADCAST [UR4], [UR5]    the same in all CTAs of the cluster
 
-The answer has the first CTA of the cluster that is taken, whose CTAs then never begin; see `machine.launch_control`.
+The answer has the first CTA of the cluster that is taken, whose CTAs then never begin; see `scheduling.launch_control`.
 The answer is there when the instruction has executed. Source: nvcc's code for query_cancel, which reads the answer.
 """
 
 from __future__ import annotations
 
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.launch_control import RESPONSE_BYTES, response
 from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.scheduling.launch_control import RESPONSE_BYTES, response
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Copier, Uniform, numbers
 

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import MATRICES
-from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import UNITS
+from gpuemu.sass.machine.memory.addresses import address32
+from gpuemu.sass.machine.memory.spaces import Purpose, SharedSpace
+from gpuemu.sass.machine.memory.storage import UNITS
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.spaces import Purpose, SharedSpace
+from gpuemu.sass.machine.recording.patterns import Place
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands
 from gpuemu.sass.semantics.encoded_access import encoded_access

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine import clusters
-from gpuemu.sass.machine.addresses import address32
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.addresses import address32
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.semantics.mbarriers import parts_of, parts_of_80
 from gpuemu.sass.semantics.register_pool import short

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine import clusters
-from gpuemu.sass.machine.addresses import address32
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, write
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.addresses import address32
+from gpuemu.sass.machine.memory.spaces import Purpose, SharedSpace
 from gpuemu.sass.machine.operands import Getter, Site, Step
-from gpuemu.sass.machine.patterns import Indices, Place
-from gpuemu.sass.machine.spaces import Purpose, SharedSpace
+from gpuemu.sass.machine.recording.patterns import Indices, Place
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands, put_units
 from gpuemu.trace.events import ELSEWHERE

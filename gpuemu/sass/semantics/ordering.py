@@ -6,10 +6,10 @@ Every access is complete and visible to all lanes when its instruction has execu
 from __future__ import annotations
 
 from gpuemu.sass.compiled.columns import NOTHING, OP
-from gpuemu.sass.machine.addresses import address64
-from gpuemu.sass.machine.generic import in_window
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW
+from gpuemu.sass.machine.memory.addresses import address64
+from gpuemu.sass.machine.memory.generic import in_window
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.access import expect_operands

@@ -12,7 +12,7 @@ from gpuemu.sass.compiled.columns import NOTHING, OP
 from gpuemu.sass.lane import integers
 from gpuemu.sass.machine.environment import Environment
 from gpuemu.sass.machine.lanes import CTA_ROW, VOTE_ROW, VOTE_TRUTH_ROW, WARP, Mask, write
-from gpuemu.sass.machine.memory import SHARED_WINDOW
+from gpuemu.sass.machine.memory.storage import SHARED_WINDOW
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.lanewise import EncodedStep, LaneStep, Place, Value, constant, constant_pair
@@ -82,7 +82,7 @@ def _special_register(site: Site, name: str) -> Value:
     match name:
         case "SR_CgaCtaId":
             return Value(lambda: np.uint32(environment.memory.rank), Place(-1))  # compiled code has no clusters
-        case "SR_CgaSize":  # matches the placement of words in bank 0: see machine/constant_banks
+        case "SR_CgaSize":  # matches the placement of words in bank 0: see machine/memory/constant_banks
             return constant(1)
         case "SR_SWINHI":
             return constant(SHARED_WINDOW >> 32)

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.shared_matrices import shared_matrix, unpacked
+from gpuemu.sass.machine.memory.tensor_memory import shift_down, tell, tensor_memory_of
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.shared_matrices import shared_matrix, unpacked
-from gpuemu.sass.machine.tensor_memory import shift_down, tell, tensor_memory_of
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform
 

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import NOTHING, OP
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask, whole_warps
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.tensor_memory import UNITS, find_and_set, tell, tell_units, tensor_memory_of
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.tensor_memory import UNITS, find_and_set, tell, tell_units, tensor_memory_of
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics
 from gpuemu.sass.semantics.bulk import Uniform

@@ -41,7 +41,7 @@ from gpuemu.sass.compiled.columns import (
 )
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import WRITTEN
+from gpuemu.sass.machine.memory.storage import WRITTEN
 from gpuemu.sass.machine.operands import Getter, Site, Step
 from gpuemu.sass.machine.warps import complete_warps, fragment
 from gpuemu.sass.semantics import semantics

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.image.ptx_text import Ptx
-from gpuemu.sass.machine.observer import Observer
-from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.spaces import counted, past
+from gpuemu.sass.machine.memory.spaces import counted, past
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.recording.patterns import Place
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.sass.tools.toolchain import assemble_ptx
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity

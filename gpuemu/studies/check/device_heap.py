@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.spaces import past
+from gpuemu.sass.machine.memory.spaces import past
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.trace.model import Instruction

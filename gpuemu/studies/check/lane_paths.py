@@ -18,7 +18,7 @@ from gpuemu.isa.warp import LANES
 from gpuemu.trace.model import Trace
 
 if TYPE_CHECKING:
-    from gpuemu.sass.machine.recorder import Recorder
+    from gpuemu.sass.machine.recording.recorder import Recorder
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.launch import as_given
 from gpuemu.sass.launch_config import SILENT, LaunchConfig, Listeners
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.studies.check.array_overruns import Gaps, look_between_arrays
 from gpuemu.studies.check.findings import Findings, Point

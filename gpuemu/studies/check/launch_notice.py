@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.studies.check.findings import Findings, Point
 from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.studies.check.synccheck import Sync

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gpuemu.sass.image.ptx_text import Ptx
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW
-from gpuemu.sass.machine.observer import Observer
-from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.recording.patterns import Place
 from gpuemu.studies.check.bulk_copy_sizes import BlockSizes
 from gpuemu.studies.check.device_heap import DeviceHeap
 from gpuemu.studies.check.findings import Findings, Point

@@ -16,7 +16,7 @@ import numpy as np
 from gpuemu.isa.registers import general_results
 from gpuemu.sass.machine.environment import ExecutionError
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.memory import WRITTEN
+from gpuemu.sass.machine.memory.storage import WRITTEN
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity, what_is_right
 from gpuemu.trace.model import Instruction
 

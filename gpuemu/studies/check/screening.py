@@ -20,8 +20,8 @@ from gpuemu.isa.operands import parse_integer
 from gpuemu.sass.compiled import shadow
 from gpuemu.sass.compiled.loading import LOOPS, load, shadow_arrays
 from gpuemu.sass.machine.lanes import Mask, ballots
-from gpuemu.sass.machine.memory import LOCAL_WINDOW
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.studies.check.lane_paths import LanePaths

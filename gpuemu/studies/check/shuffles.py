@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.trace.listing import INSTRUCTION_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuemu.sass.machine.tensor_memory import UNIT_COLUMNS
+from gpuemu.sass.machine.memory.tensor_memory import UNIT_COLUMNS
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.trace.model import Instruction
 

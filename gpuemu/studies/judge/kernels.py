@@ -24,7 +24,7 @@ from gpuemu.base.file_kinds import ending, is_machine_code
 from gpuemu.base.reading import read_whole
 from gpuemu.sass.image.cubin import Cubin, read_cubin
 from gpuemu.sass.launch_config import LaunchConfig
-from gpuemu.sass.machine.arguments import Pointer
+from gpuemu.sass.machine.memory.arguments import Pointer
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.judge import box
 from gpuemu.trace.launch_limits import extent

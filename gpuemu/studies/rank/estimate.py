@@ -20,8 +20,8 @@ from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.arguments import NO_ARGUMENTS, Pointer, default_arguments
-from gpuemu.sass.machine.tensor_map import TensorMap
+from gpuemu.sass.machine.memory.arguments import NO_ARGUMENTS, Pointer, default_arguments
+from gpuemu.sass.machine.memory.tensor_map import TensorMap
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
 from gpuemu.studies.elsewhere import program_digest
 from gpuemu.studies.rank.configuration import Configuration, RefusedError

@@ -20,7 +20,7 @@ from textwrap import wrap
 from typing import Any
 
 from gpuemu.base.table import Cell, Column, Line, Style, Table, number, words
-from gpuemu.sass.machine.arguments import NO_ARGUMENTS
+from gpuemu.sass.machine.memory.arguments import NO_ARGUMENTS
 from gpuemu.studies.rank.certainty import WITHIN
 from gpuemu.studies.rank.ranking import RankedRow, Ranking, RefusedRow
 from gpuemu.studies.rank.reasons import EQUAL

@@ -12,7 +12,7 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.steps import Steps
+from gpuemu.sass.machine.scheduling.steps import Steps
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check import launch_check
 from gpuemu.studies.check.listener import ToolListener

@@ -10,7 +10,7 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.image.cubin import Cubin
-from gpuemu.sass.machine.tensor_memory import CELLS
+from gpuemu.sass.machine.memory.tensor_memory import CELLS
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.racecheck.async_proxy import AsyncProxy

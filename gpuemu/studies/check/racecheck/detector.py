@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.isa.warp import LANES
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW
-from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
+from gpuemu.sass.machine.recording.patterns import Place
 from gpuemu.studies.check.findings import Findings, Point, shared_byte
 from gpuemu.studies.check.per_cta import WaitingCtas
 from gpuemu.studies.check.racecheck.access_log import AccessLog

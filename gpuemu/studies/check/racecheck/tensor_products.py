@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.tensor_memory import CELLS, COLUMNS, ROWS_OF_CELL
+from gpuemu.sass.machine.memory.tensor_memory import CELLS, COLUMNS, ROWS_OF_CELL
 from gpuemu.studies.check.findings import Finding, Findings, Point, Severity
 from gpuemu.studies.check.racecheck.access_log import AccessLog
 from gpuemu.studies.check.racecheck.access_records import Does, Entry, Indices

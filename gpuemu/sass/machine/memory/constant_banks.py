@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.arguments import arguments_bytes
-from gpuemu.sass.machine.memory import CONSTANT_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Device, Memory
+from gpuemu.sass.machine.memory.arguments import arguments_bytes
+from gpuemu.sass.machine.memory.storage import (
+    CONSTANT_WINDOW,
+    LOCAL_WINDOW,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+    Device,
+    Memory,
+)
 from gpuemu.sass.tools.disassembly import DecodedFunction
 from gpuemu.trace.model import Launch
 from gpuemu.trace.residency import units

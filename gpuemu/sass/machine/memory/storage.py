@@ -24,8 +24,8 @@ from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.machine.lanes import Lanes
 
 if TYPE_CHECKING:
-    from gpuemu.sass.machine.cluster_state import Cluster
-    from gpuemu.sass.machine.patterns import Place
+    from gpuemu.sass.machine.recording.patterns import Place
+    from gpuemu.sass.machine.scheduling.cluster_state import Cluster
 
 GLOBAL_START = 0x7F00_0000_0000
 """The address of the first buffer."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.line import Line
+from gpuemu.sass.machine.scheduling.line import Line
 
 RESPONSE_BYTES = 16
 _TAKEN = 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gpuemu.sass.machine.cluster_state import Cluster
-from gpuemu.sass.machine.cta_barriers import CtaBarriers
-from gpuemu.sass.machine.groups import Convergence, Group, Turn
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.polls import Look, Looks
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cluster_state import Cluster
+from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
+from gpuemu.sass.machine.scheduling.groups import Convergence, Group, Turn
+from gpuemu.sass.machine.scheduling.polls import Look, Looks
 
 
 @dataclass(eq=False)

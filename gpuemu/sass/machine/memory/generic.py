@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.clusters import MOST_CTAS, RANK_SHIFT
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.memory.clusters import MOST_CTAS, RANK_SHIFT
+from gpuemu.sass.machine.memory.spaces import GlobalSpace, LocalSpace, Piece, Purpose, SharedSpace, Space, Window
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.spaces import GlobalSpace, LocalSpace, Piece, Purpose, SharedSpace, Space, Window
+from gpuemu.sass.machine.recording.patterns import Place
 from gpuemu.trace.model import CLUSTER, GLOBAL, LOCAL, SHARED
 
 

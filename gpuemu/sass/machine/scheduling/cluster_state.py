@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Part = dict[int, NDArray[Any]]
-"""A piece of memory as arrays of its units, as in `machine.memory`."""
+"""A piece of memory as arrays of its units, as in `memory.storage`."""
 
 
 class ClusterWait(Exception):

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from gpuemu.base.errors import GpuemuError
 from gpuemu.sass.image.parameter_types import Kind, ParameterType
-from gpuemu.sass.machine.memory import Memory
-from gpuemu.sass.machine.parameter_uses import Use, parameter_uses
-from gpuemu.sass.machine.tensor_map import ALIGNMENTS as MAP_ALIGNMENTS
-from gpuemu.sass.machine.tensor_map import BYTES as MAP_BYTES
-from gpuemu.sass.machine.tensor_map import TensorMap
+from gpuemu.sass.machine.memory.parameter_uses import Use, parameter_uses
+from gpuemu.sass.machine.memory.storage import Memory
+from gpuemu.sass.machine.memory.tensor_map import ALIGNMENTS as MAP_ALIGNMENTS
+from gpuemu.sass.machine.memory.tensor_map import BYTES as MAP_BYTES
+from gpuemu.sass.machine.memory.tensor_map import TensorMap
 from gpuemu.sass.numbers.narrow import STORED, Narrow, encode
 from gpuemu.sass.tools.disassembly import DecodedFunction
 

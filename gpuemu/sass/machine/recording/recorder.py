@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.cluster_state import Incoming
 from gpuemu.sass.machine.environment import Spaces
 from gpuemu.sass.machine.lanes import WARP, Lanes, Mask, ballots
-from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.recording.patterns import Place
+from gpuemu.sass.machine.scheduling.cluster_state import Incoming
 from gpuemu.trace.events import FIELDS, NONE, event
 from gpuemu.trace.model import Instruction, WarpTrace
 

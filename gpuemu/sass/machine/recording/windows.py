@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
 
 MOST = 16
 """Windows of a CTA. If there are more, every second one goes, and the next ones are twice as far apart."""

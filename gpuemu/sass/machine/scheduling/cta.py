@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.columns import ENDED, PAUSED, TURN_STEPS
-from gpuemu.sass.machine.cluster_state import Clusters, ClusterWait, Incoming
-from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError, no_event, no_news, no_record
-from gpuemu.sass.machine.groups import Convergence, Group, Turn
 from gpuemu.sass.machine.lanes import WARP, Mask
-from gpuemu.sass.machine.live_cta import Cta as Cta
-from gpuemu.sass.machine.live_cta import Ended
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.polls import Look, Looks, SetAside
-from gpuemu.sass.machine.recorder import Recorder
-from gpuemu.sass.machine.steps import PULSE, Steps
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cluster_state import Clusters, ClusterWait, Incoming
+from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
+from gpuemu.sass.machine.scheduling.groups import Convergence, Group, Turn
+from gpuemu.sass.machine.scheduling.live_cta import Cta as Cta
+from gpuemu.sass.machine.scheduling.live_cta import Ended
+from gpuemu.sass.machine.scheduling.polls import Look, Looks, SetAside
+from gpuemu.sass.machine.scheduling.steps import PULSE, Steps
 from gpuemu.sass.semantics.mbarrier_waits import Wait, waits_at
 from gpuemu.trace.model import Instruction
 

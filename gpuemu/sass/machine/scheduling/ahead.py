@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from gpuemu.sass.machine.cta import CtaExecutor
-from gpuemu.sass.machine.line import Line
-from gpuemu.sass.machine.live_cta import Cta, Ended
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
+from gpuemu.sass.machine.scheduling.line import Line
+from gpuemu.sass.machine.scheduling.live_cta import Cta, Ended
 
 _MOST = 256
 _MOST_INSTRUCTIONS = 10_000_000

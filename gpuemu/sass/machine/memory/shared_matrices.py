@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.isa.matrix_descriptor import decode_tcgen05, places, swizzled
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import WARP
-from gpuemu.sass.machine.memory import WRITTEN
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.storage import WRITTEN
 from gpuemu.sass.machine.operands import Site
 
 Matrix = NDArray[np.unsignedinteger[Any]]

@@ -1,6 +1,6 @@
 """Clusters: CTAs that access each other's shared memory through consecutive address windows, ordered by rank.
 
-The CTAs of a cluster execute in turns (`machine.turns`). One continues until all of its lanes wait for an action of
+The CTAs of a cluster execute in turns (`scheduling.turns`). One continues until all of its lanes wait for an action of
 another. Meanwhile, the shared memory of the other CTAs is in the cluster's state, where stores, arrivals and copies
 access it.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpuemu.sass.machine.cluster_state import Part
 from gpuemu.sass.machine.environment import ExecutionError
-from gpuemu.sass.machine.memory import SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.memory.storage import SHARED_WINDOW, WINDOW_BYTES
 from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.scheduling.cluster_state import Part
 
 MOST_CTAS = 16
 """Maximum size of a cluster on any chip."""

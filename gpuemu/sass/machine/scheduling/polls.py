@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from gpuemu.isa.operands import LAST, parse_operand
 from gpuemu.sass.compiled.columns import MOST_LOOKS
 from gpuemu.sass.machine.environment import Environment, Spaces, no_record
-from gpuemu.sass.machine.generic import GenericSpace
-from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import Mask
+from gpuemu.sass.machine.memory.generic import GenericSpace
+from gpuemu.sass.machine.memory.spaces import Purpose
 from gpuemu.sass.machine.operands import Site, Step
-from gpuemu.sass.machine.patterns import Place
-from gpuemu.sass.machine.recorder import Recorder
-from gpuemu.sass.machine.spaces import Purpose
-from gpuemu.sass.machine.waiting_loops import looks, only_wait
+from gpuemu.sass.machine.recording.patterns import Place
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.groups import Group
+from gpuemu.sass.machine.scheduling.waiting_loops import looks, only_wait
 from gpuemu.sass.semantics.access import WIDTHS
 from gpuemu.sass.semantics.lanewise import EncodedStep
 from gpuemu.trace.model import GLOBAL, Instruction

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuemu.sass.compiled.bridge import Bridge
-from gpuemu.sass.machine.cluster_state import ClusterWait
-from gpuemu.sass.machine.control import ControlFlow
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.groups import Group, Turn
 from gpuemu.sass.machine.lanes import Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Step, UnsupportedError
-from gpuemu.sass.machine.polls import Polls
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.cluster_state import ClusterWait
+from gpuemu.sass.machine.scheduling.control import ControlFlow
+from gpuemu.sass.machine.scheduling.groups import Group, Turn
+from gpuemu.sass.machine.scheduling.polls import Polls
 from gpuemu.sass.semantics import build
 from gpuemu.sass.semantics.mbarrier_waits import pending
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.matrix_descriptor import Descriptor
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.patterns import Place
+from gpuemu.sass.machine.recording.patterns import Place
 
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.operands import parse_integer
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.groups import Group
 from gpuemu.sass.machine.lanes import WARP, Mask, any_lane, ballots, every_lane
 from gpuemu.sass.machine.operands import Getter, Site
-from gpuemu.sass.machine.recorder import Recorder
+from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.sass.machine.scheduling.groups import Group
 from gpuemu.sass.machine.system_calls import SystemCalls
 from gpuemu.trace.listing import INSTRUCTION_BYTES
 

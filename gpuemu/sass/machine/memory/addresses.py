@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gpuemu.isa.operands import Register
 from gpuemu.sass.machine.lanes import RZ, Lanes, Mask
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.patterns import Pattern, Place
+from gpuemu.sass.machine.recording.patterns import Pattern, Place
 
 SCALES = {(): 0, ("X4",): 2, ("X8",): 3, ("X16",): 4}
 _LOW = 0xFFFF_FFFF

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from gpuemu.isa.opcodes import CLUSTER_BARRIER, Kind
 from gpuemu.sass.compiled.columns import COLLECTIVE, WARPSYNC, YIELDS
-from gpuemu.sass.machine.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.environment import Environment, ExecutionError
-from gpuemu.sass.machine.groups import TWO_MEETINGS, Convergence, Group
-from gpuemu.sass.machine.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.sass.machine.lanes import WARP, any_lane, write
 from gpuemu.sass.machine.operands import Site
+from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
+from gpuemu.sass.machine.scheduling.groups import TWO_MEETINGS, Convergence, Group
+from gpuemu.sass.machine.scheduling.jumps import WHOLE_WARP, Handler, Jumps, guard_of, predicates_of
 from gpuemu.trace.events import AWAKE
 
 AWAY = -1

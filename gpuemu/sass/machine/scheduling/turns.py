@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
-from gpuemu.sass.machine.cta import CtaExecutor
 from gpuemu.sass.machine.environment import ExecutionError
-from gpuemu.sass.machine.line import Line
-from gpuemu.sass.machine.live_cta import Cta, Ended
-from gpuemu.sass.machine.memory import LOCAL_WINDOW
-from gpuemu.sass.machine.observer import Observer
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
 from gpuemu.sass.machine.operands import UnsupportedError
-from gpuemu.sass.machine.polls import Look
-from gpuemu.sass.machine.waiting_loops import always_looks, awaited
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.scheduling.cta import CtaExecutor
+from gpuemu.sass.machine.scheduling.line import Line
+from gpuemu.sass.machine.scheduling.live_cta import Cta, Ended
+from gpuemu.sass.machine.scheduling.polls import Look
+from gpuemu.sass.machine.scheduling.waiting_loops import always_looks, awaited
 from gpuemu.sass.semantics.register_pool import never_granted
 
 MOST_LOOKS = 20_000

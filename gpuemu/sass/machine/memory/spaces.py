@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuemu.sass.machine import clusters
 from gpuemu.sass.machine.environment import ExecutionError, Fault
 from gpuemu.sass.machine.lanes import Mask
-from gpuemu.sass.machine.memory import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
+from gpuemu.sass.machine.memory import clusters
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, UNITS, WINDOW_BYTES, WRITTEN, Buffer, Views
 from gpuemu.sass.machine.operands import Site
-from gpuemu.sass.machine.patterns import Indices, Pattern, Place
+from gpuemu.sass.machine.recording.patterns import Indices, Pattern, Place
 
 NULL_BYTES = 1 << 16
 """Addresses below this are assumed to be offsets from a null pointer."""

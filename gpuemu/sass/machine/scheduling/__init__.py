@@ -1,0 +1,1 @@
+"""The order of execution: groups of lanes and their control flow, CTAs and their turns."""
