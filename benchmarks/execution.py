@@ -1,9 +1,11 @@
 """What executing whole kernels costs: python benchmarks/execution.py
 
 Warp instructions a second of four kernels, every CTA of which executes, with compiled loops and without. The values of
-every CTA are compared with NumPy's in the same run. Each figure is a ratio within the run, on one core: to SimPy's bare
-timeouts a second, to `np.add` of two uint32 arrays of 512 numbers, and for the chain of FMAs to the same loop in C,
-compiled with -O3, if there is a C compiler. The fastest round counts. Reading the kernels is left out.
+every CTA are compared with NumPy's in the same run. Each figure is a ratio of processor times in the run: to SimPy's
+bare timeouts a second, to `np.add` of two uint32 arrays of 512 numbers, and for the chain of FMAs to the same loop in
+C, compiled with -O3, if there is a C compiler. The fastest round counts. Reading the kernels is left out.
+
+With `--cores`, the figures are wall times of the four kernels and a half-precision product, with one core and with all.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import argparse
 import ctypes
 import lzma
 import math
+import os
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -81,11 +85,15 @@ KERNELS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
 """Of each kernel what it computes, of which type, and how many values a thread has."""
 
 
+CLOCK = [time.process_time]
+"""The clock of all times."""
+
+
 def seconds(action: Callable[[], object]) -> float:
-    """Processor time."""
-    start = time.process_time()
+    """The time of an action."""
+    start = CLOCK[0]()
     action()
-    return time.process_time() - start
+    return CLOCK[0]() - start
 
 
 def timeouts_a_second(count: int = 200_000) -> float:
@@ -170,12 +178,30 @@ def c_seconds(ctas: int) -> float | None:
         return min(seconds(lambda: chain(a.ctypes.data, b.ctypes.data, len(a))) for _ in range(ROUNDS))
 
 
+def compare_cores(cubin: Any, ctas: int, product: int) -> None:
+    """Print how many times as fast all cores are as one of them, in rounds that alternate."""
+    CLOCK[0], all_cores = time.perf_counter, os.sched_getaffinity(0)
+    runs = {name: partial(executed, cubin, name, ctas) for name in KERNELS}
+    runs[f"product {product}"] = partial(multiplied, "sm_90", product)
+    for name, run in runs.items():
+        taken: dict[int, list[float]] = {1: [], len(all_cores): []}
+        for _ in range(ROUNDS):
+            for cores in ({min(all_cores)}, all_cores):
+                os.sched_setaffinity(0, cores)
+                taken[len(cores)].append(run()[1])
+        one, many = (min(times) for times in taken.values())
+        print(
+            f"{name:14}{one:8.2f} s on one core, {many:8.2f} s on {len(all_cores)}: {one / many:.2f} times", flush=True
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ctas", type=int, default=4096)
     parser.add_argument("--plain", action="store_true", help="without compiled loops")
     parser.add_argument("--product", type=int, metavar="N", help="also multiply two N x N half-precision matrices")
     parser.add_argument("--attention", type=int, metavar="HEADS", help="also execute attention of HEADS x 2048 x 64")
+    parser.add_argument("--cores", action="store_true", help="compare the wall times with one core and with all")
     options = parser.parse_args()
     ctas = 64 if options.plain else options.ctas
     if options.plain:
@@ -183,6 +209,9 @@ def main() -> None:
     else:
         loading.LOOPS.force()
     cubin = load_cubin(Path(__file__).with_name("four_kernels.cu"), "sm_90")
+    if options.cores:
+        compare_cores(cubin, ctas, options.product or 1024)
+        return
     timeouts = max(timeouts_a_second() for _ in range(3))
     words = np.arange(512, dtype=np.uint32)
     addition = min(seconds(lambda: [np.add(words, words) for _ in range(20_000)]) / 20_000 for _ in range(3))

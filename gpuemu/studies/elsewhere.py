@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpuemu.base.cache import cache_folder
+from gpuemu.base.cores import share_cores
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.interrupts import follow, held, ready_trackers
 from gpuemu.base.telling import say_no_more, told
@@ -56,13 +57,6 @@ class Lost:
 
     def __str__(self) -> str:
         return f"its worker was lost {ATTEMPTS} times"
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @lru_cache(maxsize=1)
@@ -246,6 +240,7 @@ def _begin(job: bytes, parent: int, said: frozenset[str]) -> None:
     global _begun
     follow(parent)
     say_no_more(said)
+    share_cores()
     _begun = job
 
 

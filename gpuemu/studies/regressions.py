@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.arch import Architecture, load_arch
+from gpuemu.base.cores import cores
 from gpuemu.base.errors import GpuemuError
 from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import replay
@@ -24,7 +25,7 @@ from gpuemu.sass.image.cubin import Cubin, Kernel
 from gpuemu.sass.launch_config import LaunchConfig
 from gpuemu.sass.machine.memory.arguments import default_arguments
 from gpuemu.sass.tools.disassembly import decode_function, load_cubin
-from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.elsewhere import Lost, Workers
 from gpuemu.trace.launch_limits import extent
 from gpuemu.views.costly_lines import place_of
 from gpuemu.views.json_result import as_data

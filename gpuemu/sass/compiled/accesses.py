@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu.sass.compiled.buffers import point_global, span
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
     BANK,
     BANK_END,
     BANK_LEAST,
-    BUFFERS,
     DATA,
     GENERIC,
     GENERIC_SHARED,
     IN_GLOBAL,
     IN_SHARED,
-    LAST_BUFFER,
     LOAD,
     LOCAL,
     LOCAL_BYTES,
@@ -51,7 +50,6 @@ from gpuemu.sass.compiled.registers import count_of
 
 peek16 = peek32 = peek64 = peek8 = poke16 = poke32 = poke64 = poke8 = None
 """Functions of `lane.scalars`, or made by `source`."""
-_NONE = np.uint64(0)
 _LOW64 = np.uint64(0xFFFFFFFF)
 
 
@@ -84,52 +82,6 @@ def find_addresses(code: Any, pc: Any, file: Any, at: Any, of: Any, first: Any, 
         add_pair(total, file, uniform, False, first, last)
     for i in range(total.size):
         total[i] &= _LOW64
-
-
-def span(here: Any, at: Any) -> Any:
-    """The least and the greatest address of some lanes, and all bits that any of them has."""
-    least, most, bits = np.uint64(0xFFFFFFFFFFFFFFFF), _NONE, _NONE
-    for i in range(here.size):
-        address = at[i]
-        least = min(least, address if here[i] else np.uint64(0xFFFFFFFFFFFFFFFF))
-        most = max(most, address if here[i] else _NONE)
-        bits |= address if here[i] else _NONE
-    return least, most, bits
-
-
-def buffer_of(least: Any, most: Any, size: Any, buffers: Any, state: Any) -> Any:
-    """The buffer in which all addresses from `least` to `most` are, -1 for none."""
-    k = state[LAST_BUFFER]
-    for turn in range(state[BUFFERS] + 1):
-        if turn:
-            k = turn - 1
-        start, length = np.uint64(buffers[k, 0]), np.uint64(buffers[k, 1])
-        if least >= start and length >= size and most - start <= length - size:
-            state[LAST_BUFFER] = k
-            return k
-    return -1
-
-
-def point_global(here: Any, at: Any, size: Any, buffers: Any, reads: Any, state: Any) -> Any:
-    """Turn device addresses into those of the host; whether all are in buffers. `reads` marks the buffers as read."""
-    least, most, bits = span(here, at)
-    if bits & (size - np.uint64(1)) or state[BUFFERS] == 0:
-        return False
-    k = buffer_of(least, most, size, buffers, state)
-    if k >= 0:
-        buffers[k, 3] |= reads
-        moved = np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
-        for i in range(at.size):
-            at[i] += moved
-        return True
-    for i in range(here.size):
-        if here[i]:
-            k = buffer_of(at[i], at[i], size, buffers, state)
-            if k < 0:
-                return False
-            buffers[k, 3] |= reads
-            at[i] += np.uint64(buffers[k, 2]) - np.uint64(buffers[k, 0])
-    return True
 
 
 def point_shared(here: Any, at: Any, size: Any, stores: Any, state: Any) -> Any:

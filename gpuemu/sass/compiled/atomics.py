@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.sass.compiled.accesses import fill, find_addresses, point_global, point_shared, span
+from gpuemu.sass.compiled.accesses import fill, find_addresses, point_shared
+from gpuemu.sass.compiled.buffers import point_global, span
 from gpuemu.sass.compiled.columns import (
     ALL_WRITTEN,
     CAST_EXCHANGE,

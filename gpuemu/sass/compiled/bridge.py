@@ -7,7 +7,7 @@ else, an error of the kernel among it, they stop in front of the instruction and
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from gpuemu.sass.compiled.columns import (
     ARRIVALS,
     AWAITS,
     BARRIERS_NAMED,
+    BUFFER_COLUMNS,
     BUFFERS,
     CLOCK,
     CODE_LENGTH,
@@ -29,6 +30,7 @@ from gpuemu.sass.compiled.columns import (
     CTAS,
     CURRENT,
     DONE,
+    ENDED,
     GRID_X,
     GRID_Y,
     GROUP_PC,
@@ -37,6 +39,7 @@ from gpuemu.sass.compiled.columns import (
     GROUPS,
     GUARD,
     IS_MEMORY,
+    IS_READ,
     LAST_BUFFER,
     LEFT,
     LETS_GO,
@@ -77,9 +80,10 @@ from gpuemu.sass.compiled.columns import WINDOW_BYTES as WINDOW_LENGTH
 from gpuemu.sass.compiled.encoding import control_columns, guard_column, look_rows
 from gpuemu.sass.compiled.look_table import TableOfLooks
 from gpuemu.sass.compiled.recording import Recording
+from gpuemu.sass.compiled.threads import Threads
 from gpuemu.sass.machine.environment import Environment
 from gpuemu.sass.machine.lanes import CTA_ROW, RZ, URZ, Mask, ballots
-from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Buffer
 from gpuemu.sass.machine.operands import Site, Step
 from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.scheduling.groups import TWO_MEETINGS, Convergence, Group, Turn
@@ -132,6 +136,9 @@ class Bridge:
         self._table: list[Group] = []
         self._fresh: tuple[Convergence, CtaBarriers] | None = None
         self._recording: Recording | None = None
+        self._threads: Threads | None = None
+        self.learn_all: Callable[[], None] = lambda: None
+        """Calls `knows` for all instructions."""
         self._set_state()
         self._arguments["exists"][:] = lanes.exists
         self._none = self._arguments["numbers"]
@@ -210,7 +217,8 @@ class Bridge:
         later = max(0, cta.left - most) if most else 0
         state[TURN], state[LEFT] = cta.turn, cta.left - later
         recording = self._recording_of(cta) if cta.keep or self._environment.observer is not None else None
-        why = self._call(cta.convergence, cta.barriers, self._none)
+        self._prepare(cta.convergence, cta.barriers, self._none)
+        why = self._call(cta.convergence, cta.barriers)
         if recording is not None:
             recording.flush(state)
             state[LOGS] = 0
@@ -218,10 +226,11 @@ class Bridge:
         cta.left += later
         return PAUSED if why == SPENT and later and cta.left > 0 else why
 
-    def run_ctas(self, numbers: Sequence[int], budget: int) -> tuple[list[int], int]:
+    def run_ctas(self, numbers: Sequence[int], budget: int, expected: int) -> tuple[list[int], int]:
         """Execute CTAs from their beginning, as many as end in the loops: their warp instructions, and why they stop.
 
-        If that is not all, the next one has begun if the reason is not ENDED, and `hand_over` makes it the executor's.
+        `expected`: about how many these are. If not all CTAs end, the next one has begun if the reason is not ENDED,
+        and `hand_over` makes it the executor's.
         """
         state, arguments = self._state, self._arguments
         state[LEFT] = budget
@@ -229,7 +238,14 @@ class Bridge:
             lanes = self._environment.lanes
             self._fresh = Convergence(lanes), CtaBarriers(lanes)
         arguments["steps"] = np.zeros(len(numbers), np.int64)
-        why = self._call(*self._fresh, np.array(numbers, np.int64))
+        self._prepare(*self._fresh, np.array(numbers, np.int64))
+        assert self._loop is not None
+        if self._threads is None:
+            self._threads = Threads(self._environment, arguments, self._loop, self._polls.watched, self.learn_all)
+        steps = self._threads.run(numbers, budget, expected)
+        if steps is not None:
+            return steps, ENDED
+        why = self._call(*self._fresh)
         return arguments["steps"][: state[CTAS]].tolist(), why
 
     def hand_over(self, cta: Cta, why: int) -> None:
@@ -290,12 +306,12 @@ class Bridge:
         mask: Mask = None if lanes.all() else lanes
         return Group(0, mask, cta.recorder.set_of(mask))
 
-    def _call(self, convergence: Convergence, barriers: CtaBarriers, numbers: Any) -> int:
+    def _prepare(self, convergence: Convergence, barriers: CtaBarriers, numbers: Any) -> None:
+        """Fill the arguments of the loops, for one CTA that has begun, or for those of these numbers."""
         state, arguments, memory = self._state, self._arguments, self._environment.memory
         if state[BUFFERS] != len(memory.buffers):
-            rows = [(b.start, b.bytes, b.views[1].__array_interface__["data"][0], b.is_read) for b in memory.buffers]
-            arguments["buffers"] = _as_signed(rows)
-            state[BUFFERS], state[LAST_BUFFER] = len(rows), 0
+            arguments["buffers"] = _table(memory.buffers)
+            state[BUFFERS], state[LAST_BUFFER] = len(memory.buffers), 0
         arguments |= {
             "participants": convergence.participants, "meetings": convergence.meeting,
             "waiting_at": convergence.waiting_at, "alive": convergence.alive.view(np.uint8), "heads": barriers.heads,
@@ -308,14 +324,17 @@ class Bridge:
         state[MEETINGS], state[ARRIVALS], state[WAITING] = convergence.meetings, barriers.arrivals, 1
         if len(numbers):
             state[MEETINGS] = state[ARRIVALS] = 1  # of the CTA before
+
+    def _call(self, convergence: Convergence, barriers: CtaBarriers) -> int:
+        state, arguments, memory = self._state, self._arguments, self._environment.memory
         assert self._loop is not None
         why = self._loop(*arguments.values())
-        for k in np.flatnonzero(arguments["buffers"][: state[BUFFERS], 3]):
+        for k in np.flatnonzero(arguments["buffers"][: state[BUFFERS], IS_READ]):
             memory.buffers[k].is_read = True
         self._environment.clock = int(state[CLOCK])
         convergence.take_over(int(state[MEETINGS]), bool(state[WAITING]))
         barriers.arrivals = int(state[ARRIVALS])
-        if not len(numbers):
+        if not len(arguments["numbers"]):
             self._polls.looks.any_waits = bool(state[ANY_WAITS])
             self._polls.looks.all_since = None if state[NEWS] else self._polls.looks.all_since
         return why
@@ -346,5 +365,9 @@ def _barriers_named(code: Iterable[Instruction]) -> int:
     return named
 
 
-def _as_signed(rows: Sequence[tuple[int, int, int, bool]]) -> Any:
-    return np.array(rows or [(0, 0, 0, False)], np.uint64).view(np.int64)
+def _table(buffers: Sequence[Buffer]) -> Any:
+    """Return the buffers as rows of numbers, at least one; see `columns`."""
+    table = np.zeros((max(1, len(buffers)), BUFFER_COLUMNS), np.uint64)
+    for row, b in zip(table, buffers, strict=False):
+        row[:4] = b.start, b.bytes, b.views[1].__array_interface__["data"][0], b.is_read
+    return table.view(np.int64)

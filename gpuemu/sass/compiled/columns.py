@@ -104,6 +104,14 @@ barrier that the code may use."""
 STATE_NUMBERS = 56
 WITH_GUARDS = 2
 """The value of LOGS if a record also has the lanes that are left after each guard; 1 without them, 0 for no record."""
+BUFFER_START, BUFFER_BYTES, HOST_START, IS_READ, IS_WRITTEN, PAGES, READ_MARKS, WRITE_MARKS = range(8)
+"""A buffer: its device address, its bytes and its host address; whether lanes have read it and written it. The others
+are the addresses of a thread's marks: a byte for each page, and a bit for each byte. PAGES is 0 without any marks."""
+BUFFER_COLUMNS = 8
+UNTOUCHED = -1
+"""The value of PAGES if the thread must not write to the buffer."""
+READ_PAGE, WRITTEN_PAGE, PAGE_WORDS = 1, 2, 64
+"""The marks of a page, and the words that mark its bytes."""
 NO_BLOCK = -1
 """An access without active lanes, in place of the number of its memory."""
 TURN_STEPS = 1024

@@ -26,6 +26,7 @@ from gpuemu.isa.opcodes import CLUSTER_BARRIER
 from gpuemu.sass.compiled import source
 from gpuemu.sass.compiled.columns import (
     BARRIER_HEADS,
+    BUFFER_COLUMNS,
     COLUMNS,
     CONVERGENCE_BARRIERS,
     GROUP_NUMBERS,
@@ -100,7 +101,7 @@ def arrays(warps: int, instructions: int, rows: int, looks: int = 1) -> dict[str
         "lending": np.zeros(lanes, np.uint8),
         "x": np.zeros((12, lanes), np.uint32),
         "t": np.zeros((8, lanes), np.uint8),
-        "buffers": np.zeros((1, 4), np.int64),
+        "buffers": np.zeros((1, BUFFER_COLUMNS), np.int64),
         "participants": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.uint32),
         "meetings": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),
         "waiting_at": np.zeros((CONVERGENCE_BARRIERS, 32 * warps), np.int64),

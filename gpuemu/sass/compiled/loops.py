@@ -243,6 +243,7 @@ def begin_groups(exists: Any, meetings: Any, groups: Any, barriers: Any, state: 
     """One group at the first instruction, and nobody waits."""
     for i in range(exists.size):
         meetings.alive[i] = exists[i]
+        barriers.counts[i], barriers.truths[i] = np.uint32(0), np.uint8(0)
     if state[MEETINGS]:
         for barrier in range(len(meetings.participants)):
             if (state[BARRIERS_NAMED] >> barrier) & 1 == 0:

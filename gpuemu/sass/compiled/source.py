@@ -29,8 +29,8 @@ _PLACES = "gpuemu.isa.matrix_place"
 _PRODUCTS = "gpuemu.tensor.compiled"
 _RECORDS = "gpuemu.sass.compiled.records"
 _NAMES = (
-    "registers", "logs", "accesses", "atomics", "across", "warpgroup", "looking", "turns", "convergence", "control",
-    "loops", "shadow",
+    "registers", "logs", "buffers", "accesses", "atomics", "across", "warpgroup", "looking", "turns", "convergence",
+    "control", "loops", "shadow",
 )  # fmt: skip
 _LOOPS = tuple(f"gpuemu.sass.compiled.{name}" for name in _NAMES)
 _OUTERMOST = "run", "follow"

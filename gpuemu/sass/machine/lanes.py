@@ -105,11 +105,12 @@ class Lanes:
         return self.predicates if name == "P" else self.uniform_predicates
 
     def reset(self) -> None:
-        """Start a new CTA: registers are 0 and predicates false, or both are random."""
+        """Start a new CTA: registers are 0 and predicates false, or both are random. No lane has voted."""
         for file, new in zip(self._files(), self._noise or (0, 0, 0, 0), strict=True):
             file[:-1] = new
         self.registers[RZ] = self.uniform_registers[URZ] = 0
         self.predicates[PT] = self.uniform_predicates[PT] = True
+        self.vote_counts[:], self.vote_truths[:] = 0, False
 
     def launched_with(self, registers: int) -> None:
         """Give each thread this number of registers; they are allocated in eights."""

@@ -16,10 +16,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
 from gpuemu.arch.hardware import Arch, hardware
+from gpuemu.base.cores import cores
 from gpuemu.base.errors import GpuemuError, Problem
 from gpuemu.base.strict_yaml import path_text
 from gpuemu.base.telling import tell_once
-from gpuemu.studies.elsewhere import cores
 from gpuemu.studies.judge.box import LimitError
 from gpuemu.studies.judge.confined import LANDLOCK, NAMESPACES
 from gpuemu.studies.judge.judging import LIMIT, Task

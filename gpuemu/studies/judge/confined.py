@@ -125,7 +125,10 @@ def _answer(settings: dict[str, Any], request: bytes) -> None:
     import faulthandler
 
     faulthandler.enable(ANSWER, all_threads=False)
+    from gpuemu.base.cores import share_cores
     from gpuemu.studies.judge.inside import answer
+
+    share_cores()
 
     with open(ANSWER, "wb", closefd=False) as file:
         file.write(answer(request))

@@ -14,11 +14,12 @@ from typing import Any
 
 from gpuemu.arch import Architecture
 from gpuemu.arch.hardware import Arch, hardware, without_profiler
+from gpuemu.base.cores import cores
 from gpuemu.base.errors import GpuemuError
 from gpuemu.base.strict_yaml import describe
 from gpuemu.engine import compiling
 from gpuemu.engine.building import WORTH_COMPILING
-from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.elsewhere import Lost, Workers
 from gpuemu.studies.rank.certainty import PROBABILITY
 from gpuemu.studies.rank.configuration import as_configuration
 from gpuemu.studies.rank.estimate import EstimateJob

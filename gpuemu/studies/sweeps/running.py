@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from gpuemu.base.cores import cores
 from gpuemu.engine import compiling
-from gpuemu.studies.elsewhere import Lost, Workers, cores
+from gpuemu.studies.elsewhere import Lost, Workers
 from gpuemu.studies.sweeps.plan import PlannedSweep, Point
 from gpuemu.studies.sweeps.store import Store
 from gpuemu.studies.sweeps.work import Job, Outcome, Task

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu.arch import Architecture
+from gpuemu.base.cores import cores
 from gpuemu.base.errors import GpuemuError
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import REPLAY_ONLY, lower
 from gpuemu.program.program import Program
-from gpuemu.studies.elsewhere import Workers, cores
+from gpuemu.studies.elsewhere import Workers
 from gpuemu.studies.why.edits import Edit, relaid, without
 from gpuemu.trace.model import Trace
 from gpuemu.views.result import Result

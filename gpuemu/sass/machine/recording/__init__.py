@@ -1,1 +1,1 @@
-"""What an execution tells others: the record of a CTA, and events for observers."""
+"""The record of a CTA, and the events that observers of an execution receive."""

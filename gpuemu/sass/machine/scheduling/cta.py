@@ -79,10 +79,11 @@ class CtaExecutor(Steps):
         return self._begun(number, recorder, keep, budget)
 
     def begin_ahead(
-        self, numbers: Sequence[int], recorder: Callable[[], Recorder], budget: int
+        self, numbers: Sequence[int], recorder: Callable[[], Recorder], budget: int, expected: int = 0
     ) -> tuple[list[Ended], Cta | None]:
         """Execute the first of these CTAs, which are not recorded, only by compiled loops.
 
+        `expected`: about how many warp instructions they have, or 0 if that is unknown.
         Returns the CTAs that have ended, and the next one, which has begun, if the loops cannot continue it.
         """
         alone = self._clusters is None and not self._lanes.are_noisy and self.environment.observer is None
@@ -90,7 +91,7 @@ class CtaExecutor(Steps):
         if bridge is None:
             return [], None
         before = self.instructions()
-        steps, why = bridge.run_ctas(numbers, budget)
+        steps, why = bridge.run_ctas(numbers, budget, expected)
         ended = [Ended(number, count) for number, count in zip(numbers, steps, strict=False)]
         self._executed = before + sum(steps), self.environment.clock, 0
         before += sum(steps)

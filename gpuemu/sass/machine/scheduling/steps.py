@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +135,7 @@ class Steps(ControlFlow):
         if self._bridge is None:
             self._bridge = Bridge(environment, np.flatnonzero(self._awaits).tolist(), self.polls)
             self._bridge.attach()
+            self._bridge.learn_all = partial(self._learn_all, self._bridge)
         steps, self._steps_told = self._steps_taken - self._steps_told, self._steps_taken
         return self._bridge if self._bridge.ready(steps) else None
 
@@ -152,6 +154,16 @@ class Steps(ControlFlow):
             if not bridge.knows(pc, self._sites[pc], step):
                 break
         return knows
+
+    def _learn_all(self, bridge: Bridge) -> None:
+        """Let compiled loops know all instructions that they can execute, also those that no lane has reached."""
+        for pc, site in enumerate(self._sites):
+            if not site.instruction.reads_time:
+                try:
+                    step = None if self._handlers[pc] is not None else self._steps[pc] or self._built(pc)
+                    bridge.knows(pc, site, step)
+                except (UnsupportedError, ExecutionError):
+                    pass  # it may not be executed
 
     def _waits(self, group: Group, pc: int) -> bool:
         """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
