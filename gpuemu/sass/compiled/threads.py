@@ -32,8 +32,12 @@ from gpuemu.sass.compiled.columns import (
     LOCAL,
     LOOK_PLACES,
     MEETINGS,
+    NEEDS_PYTHON,
+    OP,
     PAGE_WORDS,
     PAGES,
+    PC,
+    PYTHON,
     READ_MARKS,
     SAVED,
     SEEN_LOOKS,
@@ -62,15 +66,16 @@ _SHARED_DATA = "code", "places", "looks", "factors", "exists", "forms", "zeros",
 class Threads:
     """The threads for the CTAs of a launch. `arguments` and `loop`: as the bridge calls the loops.
 
-    `looks`: instructions that may wait for what others write. `learn_all` lets the loops know all instructions, so that
-    threads do not stop at one that only late CTAs reach.
+    `looks`: instructions that may wait for what others write. `learn_all` lets the loops know all instructions, if
+    threads stop at one that no CTA has reached before.
     """
 
     def __init__(
         self, environment: Environment, arguments: Mapping[str, Any], loop: loading.Loop, looks: Collection[int],
         learn_all: Callable[[], None],
     ):  # fmt: skip
-        self._environment, self._arguments, self._loop, self._learn_all = environment, arguments, loop, learn_all
+        self._environment, self._arguments, self._loop = environment, arguments, loop
+        self._learn_all: Callable[[], None] | None = learn_all
         self._looks, self._in_order = looks, False
         self._threads: list[_Thread] = []
         self._saved: dict[int, Any] = {}
@@ -93,8 +98,6 @@ class Threads:
         if not _are_apart(buffers, written):
             self._in_order = True
             return None
-        if not self._threads:
-            self._learn_all()
         while len(self._threads) < count:
             self._threads.append(_Thread(self._environment, self._arguments))
         threads = self._threads[:count]
@@ -105,15 +108,25 @@ class Threads:
         work = _Work(np.array(numbers, np.int64), steps, count)
         self._execute(threads, work)
         if not work.is_done or any(_conflict([thread.marks[k] for thread in threads]) for k in written):
-            self._in_order = True
             for k in written:
                 buffers[k].views[1][:] = self._saved[k]
-            self._saved.clear()
             self._threads.clear()
+            if self._learns(work.stops):
+                return self.run(numbers, budget, expected)
+            self._in_order = True
+            self._saved.clear()
             return None
         self._take_over(threads)
         found: list[int] = steps.tolist()
         return found
+
+    def _learns(self, stops: Sequence[int]) -> bool:
+        """Whether the loops can now execute all instructions at which threads have stopped; at the first call only."""
+        learn_all, self._learn_all = self._learn_all, None
+        if learn_all is None or not stops:
+            return False
+        learn_all()
+        return all(stop < len(self._environment.code) and self._arguments["code"][stop, OP] != PYTHON for stop in stops)
 
     def _save(self, buffers: Sequence[Buffer], written: Sequence[int]) -> None:
         for k in written:
@@ -160,6 +173,8 @@ class _Work:
         bounds = np.linspace(0, len(numbers), min(len(numbers), _PARTS * threads) + 1).astype(int).tolist()
         self.parts = deque(pairwise(bounds))
         self._done: list[int] = []
+        self.stops: list[int] = []
+        """The instructions at which threads have stopped because the loops do not know them."""
 
     @property
     def is_done(self) -> bool:
@@ -169,7 +184,7 @@ class _Work:
     def do(self, thread: _Thread, loop: loading.Loop) -> None:
         """Execute parts until none is left, or until a CTA needs more than the loops."""
         arguments = thread.arguments
-        state = arguments["state"]
+        state, code = arguments["state"], arguments["code"]
         while True:
             try:
                 first, end = self.parts.popleft()
@@ -177,7 +192,10 @@ class _Work:
                 return
             while first < end:
                 arguments["numbers"], arguments["steps"] = self._numbers[first:end], self._steps[first:end]
-                if loop(*arguments.values()) != ENDED:
+                why = loop(*arguments.values())
+                if why != ENDED:
+                    if why == NEEDS_PYTHON and code[min(state[PC], len(code) - 1), OP] == PYTHON:
+                        self.stops.append(int(state[PC]))
                     self.parts.clear()
                     return
                 self._done.append(int(state[CTAS]))
