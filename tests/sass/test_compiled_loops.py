@@ -286,6 +286,34 @@ def test_ctas_that_end_in_the_loops_count(loops: None) -> None:
     assert counts[0] == counts[1] == (60, 30)
 
 
+@pytest.mark.parametrize(
+    ("shared_bytes", "silent_cta", "far_cta", "ended"), [(256, 99, 99, 7), (256, 5, 99, 4), (512, 99, 6, 5)]
+)
+def test_shared_memory_that_is_all_written_is_so_for_one_cta(
+    loops: None, shared_bytes: int, silent_cta: int, far_cta: int, ended: int
+) -> None:
+    """The loops see when all is written, and then check no more reads. A CTA that writes nothing, or reads the other half, fails."""
+    files = Lanes(64)
+    memory = Memory(shared_bytes=shared_bytes, shared_base=0, local_bytes_per_lane=0, lanes=files)
+    lines = (
+        "S2R R0, SR_CTAID.X", "S2R R2, SR_TID.X", "IMAD.SHL.U32 R3, R2, 0x4, RZ",
+        f"ISETP.NE.AND P0, PT, R0, {silent_cta:#x}, PT", "@P0 STS [R3], R0", *["@P0 LDS R4, [R3]"] * 70,
+        f"ISETP.EQ.AND P1, PT, R0, {far_cta:#x}, PT", "@P1 IADD3 R3, R3, 0x100, RZ", "LDS R5, [R3]", "EXIT",
+    )  # fmt: skip
+    environment = surroundings("\n".join(lines), lanes=64, memory=memory, files=files, grid=(8, 1, 1))
+    executor = CtaExecutor(environment)
+
+    def recorder() -> Recorder:
+        return Recorder(files, environment.code)
+
+    executor.go_on(executor.begin(0, recorder(), False, 5000))
+    done, begun = executor.begin_ahead(range(1, 8), recorder, 5000)
+    assert len(done) == ended
+    if begun is not None:
+        with pytest.raises(ExecutionError, match="never written"):
+            executor.go_on(begun)
+
+
 def test_ctas_in_one_call_find_barriers_as_new_ones_do(loops: None) -> None:
     """Lanes part and meet at B5, leave it early, and wait for the other warp, in other ways in each CTA."""
     left = []

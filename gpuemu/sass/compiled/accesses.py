@@ -17,6 +17,7 @@ from gpuemu.sass.compiled.columns import (
     GENERIC_SHARED,
     IN_GLOBAL,
     IN_SHARED,
+    IS_MEMORY,
     LOAD,
     LOCAL,
     LOCAL_BYTES,
@@ -42,7 +43,9 @@ from gpuemu.sass.compiled.columns import (
     UNIFORM_PAIR,
     UNIFORM_ROW,
     WINDOW_BYTES,
+    WITHOUT_ADDRESSES,
     WRITTEN,
+    WRITTEN_UNTIL,
     ZERO_ROW,
 )
 from gpuemu.sass.compiled.logs import log_access, log_source
@@ -68,20 +71,20 @@ def find_addresses(code: Any, pc: Any, file: Any, at: Any, of: Any, first: Any, 
     """The address of each lane by the numbers of an access; `of` is 0, or SOURCE for the place that a copy reads."""
     uniform, memory = code[pc, UNIFORM + of], code[pc, MEMORY + of]
     total, offset = at[first:last], np.uint64(code[pc, OFFSET + of])
-    for i in range(total.size):
-        total[i] = offset
     if memory in (IN_GLOBAL, GENERIC):
+        for i in range(total.size):
+            total[i] = offset
         add_pair(total, file, code[pc, ROW + of], code[pc, PAIR + of], first, last)
         if uniform >= 0:
             add_pair(total, file, uniform, code[pc, UNIFORM_PAIR + of], first, last)
         return
     words, scale = file[code[pc, ROW + of], first:last], np.uint64(code[pc, SCALE + of])
     for i in range(words.size):
-        total[i] += np.uint64(words[i]) << scale
+        total[i] = offset + (np.uint64(words[i]) << scale) & _LOW64
     if uniform >= 0:
         add_pair(total, file, uniform, False, first, last)
-    for i in range(total.size):
-        total[i] &= _LOW64
+        for i in range(total.size):
+            total[i] &= _LOW64
 
 
 def point_shared(here: Any, at: Any, size: Any, stores: Any, state: Any) -> Any:
@@ -89,14 +92,21 @@ def point_shared(here: Any, at: Any, size: Any, stores: Any, state: Any) -> Any:
 
     Of a unit one byte must have been written: structures have bytes between their members.
     """
-    _, most, bits = span(here, at)
-    length = np.uint64(state[SHARED_BYTES])
-    if bits & (size - np.uint64(1)) or length < size or most > length - size:
+    bits, length = np.uint64(0), np.uint64(state[SHARED_BYTES])
+    for i in range(here.size):
+        bits |= at[i] & (np.uint64(0) - np.uint64(here[i]))
+    if bits & (size - np.uint64(1)) or length < size:
         return False
-    if state[ALL_WRITTEN] == 0:
-        if not stores and not known_written(here, at, size, state):
+    if bits > length - size:  # which is at least the greatest place
+        _, most, _ = span(here, at)
+        if most > length - size:
             return False
-        if stores:
+    if state[ALL_WRITTEN] == 0:
+        if not stores:
+            find_written(state)
+            if bits + size > np.uint64(state[WRITTEN_UNTIL]) and not known_written(here, at, size, state):
+                return False
+        else:
             for i in range(here.size):
                 if here[i]:
                     fill(state[WRITTEN] + np.int64(at[i]), size, np.uint64(0xFFFFFFFFFFFFFFFF))
@@ -139,6 +149,16 @@ def known_written(here: Any, at: Any, size: Any, state: Any) -> Any:
     return True
 
 
+def find_written(state: Any) -> None:
+    """Find how far shared memory has been written from its first byte on, beyond the part of which that is known."""
+    start, until, length = state[WRITTEN], state[WRITTEN_UNTIL], state[SHARED_BYTES]
+    while until + 8 <= length and peek64(start + until) == np.uint64(0xFFFFFFFFFFFFFFFF):  # type: ignore[misc]
+        until += 8
+    while until + 8 > length > until and peek8(start + until) == np.uint8(0xFF):  # type: ignore[misc]
+        until += 1
+    state[WRITTEN_UNTIL], state[ALL_WRITTEN] = until, until == length
+
+
 def point_local(here: Any, at: Any, size: Any, first: Any, state: Any) -> Any:
     """Turn places in the lanes' own local memory into addresses of the host; whether all are there."""
     _, most, bits = span(here, at)
@@ -179,10 +199,14 @@ def load(code: Any, pc: Any, file: Any, lanes: Any, places: Any, first: Any, las
     size, row = code[pc, SIZE], code[pc, DATA]
     if row < 0:
         return
-    target = file[row, first:last]
+    target, whole = file[row, first:last], count_of(lanes, 0, lanes.size) == lanes.size
     if size >= 2:
         for k in range(1 << (size - 2)):
             words = file[row + k, first:last]
+            if whole:
+                for i in range(words.size):
+                    words[i] = peek32(np.int64(places[i]) + 4 * k)  # type: ignore[misc]
+                continue
             for i in range(lanes.size):
                 if lanes[i]:
                     words[i] = peek32(np.int64(places[i]) + 4 * k)  # type: ignore[misc]
@@ -234,7 +258,7 @@ def access(
     file, taking, places = lanes.file, here[first:last], lanes.at[first:last]
     find_addresses(code, pc, file, lanes.at, 0, first, last)
     loads = code[pc, OP] == LOAD
-    if state[LOGS]:
+    if state[LOGS] and code[pc, IS_MEMORY] != WITHOUT_ADDRESSES:
         kind = memory_of(code, pc, taking, places, state)
         log_access(kind, taking, places, first, logs, state)
         if kind:

@@ -73,7 +73,10 @@ from gpuemu.sass.compiled.columns import (
     WAITING,
     WARPS,
     WARPSYNC,
+    WITHOUT_ADDRESSES,
     WRITTEN,
+    WRITTEN_UNTIL,
+    ZEROED,
 )
 from gpuemu.sass.compiled.columns import LOCAL_WINDOW as WINDOW
 from gpuemu.sass.compiled.columns import WINDOW_BYTES as WINDOW_LENGTH
@@ -122,6 +125,8 @@ class Bridge:
         self._code, self._active = self._arguments["code"], self._arguments["active"]
         self._code[list(left_out), AWAITS] = 1
         self._code[:, IS_MEMORY] = [i.accesses_memory for i in environment.code]
+        if environment.observer is not None:
+            self._code[list(environment.observer.unneeded), IS_MEMORY] = WITHOUT_ADDRESSES
         self._state, looks = self._arguments["state"], self._arguments["looks"]
         for pc, slot in self._slots.items():
             looks[slot, LOOK_ROWS] = len(rows[pc])
@@ -319,7 +324,8 @@ class Bridge:
             "numbers": numbers, "waits": self._polls.looks.waits.view(np.uint8),
         }  # fmt: skip
         state[ANY_WAITS] = self._polls.looks.any_waits and not len(numbers)
-        state[ALL_WRITTEN] = memory.zero_shared or memory.shared_bytes == 0 or (not len(numbers) and memory.all_written)
+        state[WRITTEN_UNTIL], state[ZEROED] = 0, memory.zero_shared or memory.shared_bytes == 0
+        state[ALL_WRITTEN] = state[ZEROED] or (not len(numbers) and memory.all_written)
         state[CLOCK], state[SAVED] = self._environment.clock, convergence.saves
         state[MEETINGS], state[ARRIVALS], state[WAITING] = convergence.meetings, barriers.arrivals, 1
         if len(numbers):
@@ -335,6 +341,7 @@ class Bridge:
         convergence.take_over(int(state[MEETINGS]), bool(state[WAITING]))
         barriers.arrivals = int(state[ARRIVALS])
         if not len(arguments["numbers"]):
+            memory.all_written = bool(state[ALL_WRITTEN])
             self._polls.looks.any_waits = bool(state[ANY_WAITS])
             self._polls.looks.all_since = None if state[NEWS] else self._polls.looks.all_since
         return why

@@ -22,7 +22,8 @@ LOOK = 40
 AWAITS = 41
 """Whether lanes may wait here while their group gives way."""
 IS_MEMORY = 42
-"""Whether a record has the addresses of its lanes."""
+"""1 if a record has the addresses of its lanes, WITHOUT_ADDRESSES if it only counts the access, or 0."""
+WITHOUT_ADDRESSES = 2
 COLUMNS = 43
 
 LOOK_ROWS, LOOK_ROW = range(2)
@@ -97,10 +98,11 @@ WARPSYNC, COLLECTIVE, CONVERGENCE_BARRIERS = 16, 17, 18
     REGISTER_ROWS, UNIFORM_ROWS, CTA_ROWS, GRID_X, GRID_Y, SYSTEM_FROM, SYSTEM_TO, LOCAL_USED,
     LOOKS, CLOCK, GROUPS, CURRENT, TURN, LEFT, WARPS, STEPS, WAITING, ARRIVALS, SAVED, LETS_GO, TARGET,
     LOGS, LOG_STEPS, LOG_BLOCKS, LOG_SETS, LOG_SET, LOG_GUARDED,
-    ANY_WAITS, NEWS, SEEN_LOOKS, BARRIERS_NAMED,
-) = range(52)  # fmt: skip
+    ANY_WAITS, NEWS, SEEN_LOOKS, BARRIERS_NAMED, ZEROED, WRITTEN_UNTIL,
+) = range(54)  # fmt: skip
 """The state: numbers and addresses that the loops find, and leave. BARRIERS_NAMED has a bit for each convergence
-barrier that the code may use."""
+barrier that the code may use. ALL_WRITTEN says whether all shared memory has been written, and ZEROED whether it counts
+as written in a new CTA. It is known to be written until WRITTEN_UNTIL."""
 STATE_NUMBERS = 56
 WITH_GUARDS = 2
 """The value of LOGS if a record also has the lanes that are left after each guard; 1 without them, 0 for no record."""

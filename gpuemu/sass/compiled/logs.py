@@ -15,6 +15,7 @@ from gpuemu.sass.compiled.columns import (
     LOG_STEPS,
     LOGS,
     NO_BLOCK,
+    WITHOUT_ADDRESSES,
 )
 
 
@@ -69,17 +70,21 @@ def log_step(code: Any, pc: Any, count: Any, logs: Any, state: Any) -> None:
     logs.steps[state[LOG_STEPS], 2] = state[LOG_GUARDED]
     state[LOG_STEPS] += 1
     if code[pc, IS_MEMORY]:
-        if count == 0:
+        if count == 0 or code[pc, IS_MEMORY] == WITHOUT_ADDRESSES:
             logs.kinds[state[LOG_BLOCKS]] = NO_BLOCK
         state[LOG_BLOCKS] += 1
 
 
 def log_places(taking: Any, places: Any, first: Any, target: Any) -> None:
     """Write the addresses of an access, which belong to lanes from `first` on."""
-    for i in range(target.size):
+    last = first + taking.size
+    for i in range(first):
         target[i] = 0
+    for i in range(last, target.size):
+        target[i] = 0
+    part = target[first:last]
     for i in range(taking.size):
-        target[first + i] = np.int64(places[i]) if taking[i] else np.int64(0)
+        part[i] = np.int64(places[i]) if taking[i] else np.int64(0)
 
 
 def log_access(kind: Any, taking: Any, places: Any, first: Any, logs: Any, state: Any) -> None:
@@ -89,11 +94,14 @@ def log_access(kind: Any, taking: Any, places: Any, first: Any, logs: Any, state
     row = state[LOG_BLOCKS]
     logs.kinds[row] = kind
     log_places(taking, places, first, logs.places[row])
-    lanes = logs.lanes[row]
-    for i in range(lanes.size):
+    lanes, last = logs.lanes[row], first + taking.size
+    for i in range(first):
         lanes[i] = 0
+    for i in range(last, lanes.size):
+        lanes[i] = 0
+    part = lanes[first:last]
     for i in range(taking.size):
-        lanes[first + i] = taking[i] != 0
+        part[i] = taking[i] != 0
     logs.sources[row, 0] = -1
 
 

@@ -88,6 +88,8 @@ from gpuemu.sass.compiled.columns import (
     WARPS,
     WITH_GUARDS,
     WRITTEN,
+    WRITTEN_UNTIL,
+    ZEROED,
 )
 from gpuemu.sass.compiled.control import control, is_idle
 from gpuemu.sass.compiled.convergence import count_waiting
@@ -231,6 +233,7 @@ def begin(lanes: Any, exists: Any, meetings: Any, groups: Any, barriers: Any, nu
         if axis < 2:
             number //= state[GRID_X + axis]
     clear(state[SHARED], state[SHARED_BYTES])
+    state[ALL_WRITTEN], state[WRITTEN_UNTIL] = state[ZEROED], 0
     if state[ALL_WRITTEN] == 0:
         clear(state[WRITTEN], state[SHARED_BYTES])
         for i in range(state[SYSTEM_FROM], state[SYSTEM_TO]):

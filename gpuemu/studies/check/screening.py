@@ -24,6 +24,7 @@ from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW
 from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.sass.machine.system_calls import HEAP
 from gpuemu.sass.tools.disassembly import DecodedFunction
+from gpuemu.studies.check.calm_reads import calm_reads
 from gpuemu.studies.check.lane_paths import LanePaths
 from gpuemu.studies.check.racecheck.detector import MOST_SPAN, TOO_LARGE
 from gpuemu.studies.check.racecheck.happens_before import kept_groups
@@ -136,6 +137,10 @@ class Screen(Observer):
             arguments["gaps"] = np.zeros(max(memory.shared_bytes, len(wanted.gaps)), np.uint8)
             arguments["gaps"][: len(wanted.gaps)] = wanted.gaps
         self._follow = load().follow
+        if wanted.gaps is None and not wanted.races:
+            self.unneeded = np.flatnonzero(rows[:, shadow.SPACE] == shadow.TO_SHARED).tolist()
+        elif wanted.gaps is None and not state[shadow.COPIES]:
+            self.unneeded = calm_reads(environment.code)
         self.reaches_buffers = len(buffers) > 1
         self.has_enough = any(b.name == HEAP for b in buffers) or memory.cluster is not None
 

@@ -15,9 +15,11 @@ from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.scheduling.steps import Steps
 from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check import launch_check
+from gpuemu.studies.check.calm_reads import calm_reads
 from gpuemu.studies.check.listener import ToolListener
 from gpuemu.studies.check.report import Report
 from gpuemu.studies.check.screening import Screen
+from gpuemu.trace.listing import parse_listing
 
 THREADS = 128
 MAPS = (
@@ -203,6 +205,39 @@ def test_no_tool_and_no_step_of_numpy_is_needed_for_a_tiled_product(
     assert len(executors) == 2
     assert [one._steps_taken for one in executors] == [0, 0]
     np.testing.assert_allclose(args[0], args[1] @ args[2], rtol=1e-5)
+
+
+TILE_LOOP = (
+    "STS [R6], R7", "{0}", "LDS R8, [R5]", "{1}", "LDS R9, [R5+0x4]", "BAR.SYNC 0x0", "{2}", "@P0 BRA 0x0",
+    "LDS R10, [R5]", "EXIT",
+)  # fmt: skip
+"""Two reads between barriers, and one after the last barrier, from which the code also goes back to the store."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "calm"),
+    [
+        ("BAR.SYNC 0x0", "NOP", "NOP", {2, 4}),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "FADD R1, R1, R2", "BAR.SYNC 0x0", {2, 4}),
+        ("BAR.SYNC 0x0", "BAR.SYNC 0x0", "NOP", {2, 4}),
+        ("BAR.SYNC 0x0", "STG.E [R2.64], R3", "NOP", {2, 4}),
+        ("BAR.SYNC 0x0", "STS [R6], R7", "NOP", set()),
+        ("BAR.SYNC 0x0", "@P1 ATOMS.ADD RZ, [R6], R7", "NOP", set()),
+        ("BAR.SYNC 0x0", "ST.E [R6.64], R7", "NOP", set()),
+        ("BAR.SYNC 0x0", "@P1 BRA 0x0", "NOP", set()),
+        ("BAR.SYNC 0x0", "CALL.REL.NOINC 0x10", "NOP", set()),
+        ("@P1 BAR.SYNC 0x0", "NOP", "NOP", set()),
+        ("BAR.SYNC 0x1", "NOP", "NOP", set()),
+        ("BAR.SYNC 0x0, 0x80", "NOP", "NOP", set()),
+        ("BAR.ARV 0x0, 0x80", "NOP", "NOP", set()),
+        ("NOP", "NOP", "NOP", set()),
+    ],
+)
+def test_a_read_is_calm_if_nothing_between_its_barriers_can_write(
+    first: str, second: str, third: str, calm: set[int]
+) -> None:
+    code = parse_listing("\n".join(TILE_LOOP).format(first, second, third), "test", None)
+    assert calm_reads(code) == calm
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Observer:
     """Whether compiled loops may execute what they know: the observer gets their logs, and no events of them."""
     needs_addresses = True
     """Whether records need the addresses of accesses that compiled loops execute."""
+    unneeded: Collection[int] = ()
+    """Instructions whose addresses the logs of compiled loops leave out."""
     has_enough = False
     """Whether no further CTA needs to execute, and a CTA with a fault needs no record."""
     spread = 0
