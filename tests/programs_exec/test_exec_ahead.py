@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuemu.sass.machine.scheduling import ahead as ahead_module
 from gpuemu.sass.machine.scheduling.ahead import Ahead
 from gpuemu.sass.machine.scheduling.line import Line
 from gpuemu.sass.machine.scheduling.live_cta import Ended
@@ -25,10 +26,18 @@ class Executor:
 
 
 @pytest.mark.parametrize(
-    ("each", "batches"),
-    [(100, [1, 2, 4, 8, 16, 32, 64, 128, 256, 256]), (1_000_000, [1, 2, 4, 8, 10, 10]), (50_000_000, [1, 1, 1])],
+    ("each", "cores", "batches"),
+    [
+        (100, 1, [1, 8, 64, 512, 4096, 4096]),
+        (1_000_000, 1, [1, 8, 10, 10]),
+        (1_000_000, 4, [1, 8, 40, 40]),
+        (50_000_000, 1, [1, 1, 1]),
+    ],
 )
-def test_long_ctas_do_not_execute_many_together(each: int, batches: list[int]) -> None:
+def test_long_ctas_do_not_execute_many_together(
+    monkeypatch: pytest.MonkeyPatch, each: int, cores: int, batches: list[int]
+) -> None:
+    monkeypatch.setattr(ahead_module, "cores", lambda: cores)
     executor: Any = Executor(each)
     ahead = Ahead(executor, lambda: pytest.fail("nobody records"), (), 1)
     line = Line(range(sum(batches)))
