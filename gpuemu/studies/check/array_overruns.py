@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ _DECLARED = re.compile(
     r"\.[bfsu](\d+)\s+([\w$]+)(?:\[(\d+)\])?;\s*"
 )
 _SHARED = re.compile(r"[ \t]*(?:\.\w+\s+)*\.shared\s.*;")
-_EXTERN = re.compile(r"[ \t]*\.extern\s+\.shared\s")
+_EXTERN = re.compile(r"[ \t]*\.extern\s+\.shared\s.*?([\w$]+)\[\]")
+_NAME = re.compile(r"[A-Za-z_$][\w$]*")
 _TARGET = re.compile(r"[ \t]*\.target\s+(sm_\w+)")
 _VERSION = re.compile(r"Unsupported \.version .*current version is '([\d.]+)'")
 _SIZE = re.compile(r"[ \t]*\.address_size\s")
@@ -106,10 +108,16 @@ def _assembled(ptx: str, target: str) -> bytes | None:
 
 
 def _laid_out(text: list[str], shared_base: int) -> tuple[list[str], tuple[_Array, ...], int] | None:
-    """The PTX with one array for all, the place of each, and the end of the last gap; None if that is not possible."""
+    """The PTX with one array for all, the place of each, and the end of the last gap; None if that is not possible.
+
+    The text also declares arrays of the module's other kernels. They have no place in this kernel's shared memory.
+    """
     text, found = text.copy(), dict[str, tuple[int, int]]()
-    dynamic = any(_EXTERN.match(line) for line in text)
+    used = Counter(name for line in text if line for name in _NAME.findall(line))
+    dynamic = any(used[match[1]] > 1 for line in text if (match := _EXTERN.match(line)))
     for number, line in enumerate(text):
+        if ".shared" not in line:
+            continue
         match = _DECLARED.fullmatch(line)
         if match is None:
             if _SHARED.match(line) and not _EXTERN.match(line):
@@ -118,6 +126,9 @@ def _laid_out(text: list[str], shared_base: int) -> tuple[list[str], tuple[_Arra
         align, width, name, count = match.groups()
         if name in found:
             return None
+        if used[name] == 1:
+            text[number] = ""
+            continue
         size = int(width) // 8 * int(count or 1)
         found[name] = size, max(int(align or 1), int(width) // 8)
         text[number] = ""

@@ -16,7 +16,7 @@ from gpuemu.sass.tools.disassembly import load_cubin
 from gpuemu.studies.check.findings import Finding, Severity
 
 KERNELS = Path(__file__).parent / "pairs"
-ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_89", "sm_90"), "flags": ("sm_80", "sm_90")}
+ARCHS = {"barriers": ("sm_80", "sm_90"), "warps": ("sm_80", "sm_90"), "flags": ("sm_80", "sm_90")}
 ARCHS["hopper"] = ARCHS["clusters"] = ("sm_90",)
 ARCHS["mbarriers"] = ("sm_80", "sm_90")
 ONLY_SM_90 = {"one_lane_expects", "missed_phase", "missed_by_one", "missed_at_once"}

@@ -119,6 +119,7 @@ def test_without_ptxas_a_note_says_that_nobody_looked_between_arrays(monkeypatch
     report = checked("arrays", "next_bad", "sm_90")
     assert report.errors == []
     assert any("that takes ptxas on the PATH" in note for note in report.notes)
+    assert checked("arrays", "alone_good", "sm_90").notes == (), "it has one array, which takes no ptxas"
 
 
 PARTED = """

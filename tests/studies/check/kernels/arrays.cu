@@ -119,3 +119,11 @@ extern "C" __global__ void unused_good(int *out) {
     int value = a[t + 8 + out[t]];
     out[t] = t < 24 ? value : b[t];
 }
+
+// Its only array: other kernels of this module have the others, and dynamic memory.
+extern "C" __global__ void alone_good(int *out) {
+    __shared__ int a[128];
+    a[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = a[127 - threadIdx.x];
+}

@@ -48,7 +48,7 @@ PAIR(acknowledged)
 BODY(lock_shared) {
     __shared__ int lock, sum; if (T == 0) lock = sum = 0;
     __syncthreads();
-    if (LANE == 0) {
+    if (T % 64 == 0) {
         if (GOOD) { while (atomicCAS(&lock, 0, 1)) {} __threadfence_block(); }
         VOLATILE(sum) = VOLATILE(sum) + in[T];
         if (GOOD) { __threadfence_block(); atomicExch(&lock, 0); }
@@ -60,7 +60,7 @@ PAIR(lock_shared)
 BODY(lock_without_fence) {
     __shared__ int lock, sum; if (T == 0) lock = sum = 0;
     __syncthreads();
-    if (LANE == 0) {
+    if (T % 64 == 0) {
         while (atomicCAS(&lock, 0, 1)) {}
         if (GOOD) __threadfence_block();
         VOLATILE(sum) = VOLATILE(sum) + in[T];
@@ -85,7 +85,7 @@ PAIR(lock_global)
 BODY(ticket) {
     __shared__ int next, serving, sum; if (T == 0) next = serving = sum = 0;
     __syncthreads();
-    if (LANE == 0) {
+    if (T % 64 == 0) {
         int mine = atomicAdd(&next, 1);
         if (GOOD) { while (atomicAdd(&serving, 0) != mine) {} __threadfence_block(); }
         VOLATILE(sum) = VOLATILE(sum) + in[T];

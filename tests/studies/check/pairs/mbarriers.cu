@@ -63,17 +63,17 @@ PAIR(one_lane_global)
 
 BODY(one_lane_ring) {  // loads are done when a lane gives the stage back: that is no fault
     __shared__ int s[2][32]; __shared__ uint64_t full[2], empty[2];
-    if (T < 2) { ptx::mbarrier_init(&full[T], 97); ptx::mbarrier_init(&empty[T], 32 + 3); }
+    if (T < 2) { ptx::mbarrier_init(&full[T], 33); ptx::mbarrier_init(&empty[T], 32 + 1); }
     __syncthreads();
-    if (WARP == 0) for (int k = 0; k < 6; k++) {
+    if (WARP == 0) for (int k = 0; k < 3; k++) {
         if (k > 1) met(&empty[k & 1]);
         s[k & 1][LANE] = in[T + k];
         FIXWARP;
         if (LANE == 0) ptx::mbarrier_arrive(&full[k & 1]);
-    } else for (int k = 0; k < 6; k++) {
+    } else if (WARP == 1) for (int k = 0; k < 3; k++) {
         met(&full[k & 1]);
         out[T] += s[k & 1][31 - LANE];
-        if (k < 4 && LANE == 0) ptx::mbarrier_arrive(&empty[k & 1]);
+        if (k < 1 && LANE == 0) ptx::mbarrier_arrive(&empty[k & 1]);
     }
 }
 PAIR(one_lane_ring)
