@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 
 import gpuemu
 from gpuemu.sass.tools.disassembly import load_cubin
-from gpuemu.studies.judge import confined
+from gpuemu.studies.judge import api, box, confined, worker
 from gpuemu.studies.judge.api import end_workers, judge_many
 from gpuemu.triton.taking import Buffer
 
@@ -175,11 +177,8 @@ def test_memory_that_nobody_wrote_holds_random_bits_whoever_hands_over_the_code(
     """Triton's own kernels read such shared memory, and throw it away; code that is handed over in their place may not."""
     source = problem.with_name("unwritten.cu")
     source.write_text(UNWRITTEN)
-    cubin = base64.b64encode(load_cubin(str(source), "sm_89").content).decode()
-    launch = FORGED.replace("CHANGE", "launch_['block'] = [512, 1, 1]").replace("ANSWER", str(confined.ANSWER))
-    file = problem.with_name("forged.py")
-    file.write_text(launch.replace('base64.b64encode(b"CUBIN").decode()', repr(cubin)))
-    assert gpuemu.judge(file, problem, "sm_89", draws=1)["verdict"] == "wrong"
+    answer = taken({**LAUNCH, "block": [512, 1, 1]}, load_cubin(str(source), "sm_89").content)
+    assert judged(problem, answering(answer))["verdict"] == "wrong"
 
 
 LOOKING_ROUND = """
@@ -251,47 +250,73 @@ raise KeyboardInterrupt
     assert second == alone
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"", b"nothing", b"[]", b'"right"', b"[" * 100_000, b'{"cubins": 3}', b'{"cubins": ["?"], "launches": []}',
-        b'{"verdict": "right"}', b"\x80\x04\x95", b"1" * 5000,
-        b'{"cubins": [], "scratch": [[], []], "launches": [[{"cubin": 0}], [{"cubin": 0}]]}',
-    ],
-)  # fmt: skip
-def test_an_answer_that_is_none_is_a_verdict(problem: Path, answer: bytes) -> None:
+LAUNCH: dict[str, Any] = {
+    "cubin": 0, "kernel": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "cluster": None, "shared_bytes": 0,
+    "args": [{"input": 0, "offset": 0}, {"input": 1, "offset": 0}, {"type": "int32", "bits": "f4010000"}],
+}  # fmt: skip
+"""A launch in the form of an answer; 500 are the elements."""
+
+
+def taken(launch: dict[str, Any], cubin: bytes = b"CUBIN") -> bytes:
+    """The answer with the launch for a draw that is compared and for the timed one."""
+    cubins = [base64.b64encode(cubin).decode()]
+    return json.dumps({"cubins": cubins, "scratch": [[], []], "launches": [[launch], [launch]]}).encode()
+
+
+def answering(answer: bytes) -> str:
     """Host code that writes to the descriptor of the answer by itself."""
-    body = f"os.write({confined.ANSWER}, {answer!r}); os._exit(0)"
-    found = judged(problem, body)
+    return f"os.write({confined.ANSWER}, {answer!r}); os._exit(0)"
+
+
+def judged_by_answer(monkeypatch: pytest.MonkeyPatch, problem: Path, answer: bytes) -> dict[str, Any]:
+    """The judgement where a confined process has given this answer. No process starts."""
+    read = partial(box._read, answer, "kernel.py", api.MEMORY_BYTES)
+    monkeypatch.setattr(box, "ask", lambda *words, **more: (read(), ()))
+    task = api._task(candidate(problem, "pass"), problem, "sm_89", draws=1, seed=7)
+    found: dict[str, Any] = worker._answer(task, api.MEMORY_BYTES)["judgement"]
+    return found
+
+
+ANSWERS = [
+    b"", b"nothing", b"[]", b'"right"', b"[" * 100_000, b'{"cubins": 3}', b'{"cubins": ["?"], "launches": []}',
+    b'{"verdict": "right"}', b"\x80\x04\x95", b"1" * 5000,
+    b'{"cubins": [], "scratch": [[], []], "launches": [[{"cubin": 0}], [{"cubin": 0}]]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_is_none_is_a_verdict(problem: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = judged_by_answer(monkeypatch, problem, answer)
     assert found["verdict"] in ("refused", "limit"), found
     assert "gpuemu failed" not in found["reason"]
 
 
-FORGED = """
-import base64, json, os, gpuemu.triton.taking as taking
-def launch(x, out, n):
-    launch_ = {"cubin": 0, "kernel": "k", "grid": [1, 1, 1], "block": [32, 1, 1], "cluster": None, "shared_bytes": 0,
-               "args": [{"input": 0, "offset": 0}, {"input": 1, "offset": 0}, {"type": "int32", "bits": "f4010000"}]}
-    CHANGE
-    taken = {"cubins": [base64.b64encode(b"CUBIN").decode()], "scratch": [[], []], "launches": [[launch_], [launch_]]}
-    os.write(ANSWER, json.dumps(taken).encode()); os._exit(0)
-"""
+@pytest.mark.parametrize("answer", [b"nothing", b"[" * 100_000, ANSWERS[-1]])
+def test_host_code_that_answers_by_itself_gets_a_verdict(problem: Path, answer: bytes) -> None:
+    found = judged(problem, answering(answer))
+    assert found["verdict"] in ("refused", "limit"), found
+    assert "gpuemu failed" not in found["reason"]
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("place", "value"),
     [
-        "launch_['args'][0]['offset'] = 1 << 62", "launch_['args'][0]['offset'] = -8", "launch_['args'][0]['input'] = 7",
-        "launch_['args'][0] = {'scratch': 0, 'offset': 0}", "launch_['args'][2]['type'] = 'object'",
-        "launch_['args'][2]['bits'] = '00' * 99", "launch_['grid'] = [1e9, 1, 1]", "launch_['grid'] = [True, 1, 1]",
-        "launch_['kernel'] = ['k']", "launch_['cubin'] = -1", "launch_['args'] = {}", "launch_['shared_bytes'] = 1 << 80",
-        "pass",
+        (("args", 0, "offset"), 1 << 62), (("args", 0, "offset"), -8), (("args", 0, "input"), 7),
+        (("args", 0), {"scratch": 0, "offset": 0}), (("args", 2, "type"), "object"), (("args", 2, "bits"), "00" * 99),
+        (("grid",), [1e9, 1, 1]), (("grid",), [True, 1, 1]), (("kernel",), ["k"]), (("cubin",), -1), (("args",), {}),
+        (("shared_bytes",), 1 << 80), (("kernel",), "k"),
     ],
 )  # fmt: skip
-def test_launches_are_checked_before_they_are_used(problem: Path, change: str) -> None:
-    file = problem.with_name("forged.py")
-    file.write_text(FORGED.replace("CHANGE", change).replace("ANSWER", str(confined.ANSWER)))
-    found = gpuemu.judge(file, problem, "sm_89", draws=1)
+def test_launches_are_checked_before_they_are_used(
+    problem: Path, place: tuple[Any, ...], value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one is as it should be, but for its code."""
+    launch = copy.deepcopy(LAUNCH)
+    inner: Any = launch
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    found = judged_by_answer(monkeypatch, problem, taken(launch))
     assert found["verdict"] == "refused"
     assert "gpuemu failed" not in found["reason"]
 
