@@ -173,11 +173,18 @@ extern "C" __global__ void k(const float *x, float *out, int n) {
 """
 
 
-def test_memory_that_nobody_wrote_holds_random_bits_whoever_hands_over_the_code(problem: Path) -> None:
-    """Triton's own kernels read such shared memory, and throw it away; code that is handed over in their place may not."""
-    source = problem.with_name("unwritten.cu")
+@pytest.fixture(scope="module")
+def unwritten(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    source = tmp_path_factory.mktemp("unwritten") / "unwritten.cu"
     source.write_text(UNWRITTEN)
-    answer = taken({**LAUNCH, "block": [512, 1, 1]}, load_cubin(str(source), "sm_89").content)
+    return load_cubin(str(source), "sm_89").content
+
+
+def test_memory_that_nobody_wrote_holds_random_bits_whoever_hands_over_the_code(
+    problem: Path, unwritten: bytes
+) -> None:
+    """Triton's own kernels read such shared memory, and throw it away; code that is handed over in their place may not."""
+    answer = taken({**LAUNCH, "block": [512, 1, 1]}, unwritten)
     assert judged(problem, answering(answer))["verdict"] == "wrong"
 
 
@@ -257,7 +264,7 @@ LAUNCH: dict[str, Any] = {
 """A launch in the form of an answer; 500 are the elements."""
 
 
-def taken(launch: dict[str, Any], cubin: bytes = b"CUBIN") -> bytes:
+def taken(launch: dict[str, Any], cubin: bytes) -> bytes:
     """The answer with the launch for a draw that is compared and for the timed one."""
     cubins = [base64.b64encode(cubin).decode()]
     return json.dumps({"cubins": cubins, "scratch": [[], []], "launches": [[launch], [launch]]}).encode()
@@ -304,21 +311,21 @@ def test_host_code_that_answers_by_itself_gets_a_verdict(problem: Path, answer: 
         (("args", 0, "offset"), 1 << 62), (("args", 0, "offset"), -8), (("args", 0, "input"), 7),
         (("args", 0), {"scratch": 0, "offset": 0}), (("args", 2, "type"), "object"), (("args", 2, "bits"), "00" * 99),
         (("grid",), [1e9, 1, 1]), (("grid",), [True, 1, 1]), (("kernel",), ["k"]), (("cubin",), -1), (("args",), {}),
-        (("shared_bytes",), 1 << 80), (("kernel",), "k"),
+        (("shared_bytes",), 1 << 80),
     ],
 )  # fmt: skip
 def test_launches_are_checked_before_they_are_used(
-    problem: Path, place: tuple[Any, ...], value: Any, monkeypatch: pytest.MonkeyPatch
+    problem: Path, unwritten: bytes, place: tuple[Any, ...], value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last one is as it should be, but for its code."""
+    right = judged_by_answer(monkeypatch, problem, taken(LAUNCH, unwritten))
+    assert right["verdict"] == "wrong", "it is executed, and writes 32 elements"
     launch = copy.deepcopy(LAUNCH)
     inner: Any = launch
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
-    found = judged_by_answer(monkeypatch, problem, taken(launch))
-    assert found["verdict"] == "refused"
-    assert "gpuemu failed" not in found["reason"]
+    found = judged_by_answer(monkeypatch, problem, taken(launch, unwritten))
+    assert (found["verdict"], "hands over what is no launch" in found["reason"]) == ("refused", True), found["reason"]
 
 
 STAYING = """
