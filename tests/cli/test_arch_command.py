@@ -11,8 +11,7 @@ from refusals import brief
 from gpuemu.arch import load_arch
 from gpuemu.base import resources
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.arch import arch
-from gpuemu.cli.banks import banks
+from gpuemu.cli.main import cli
 from gpuemu.cli.terminal import terminals
 
 # `gpuemu.cli.arch` the module, which the group of the same name does not hide here.
@@ -20,14 +19,14 @@ commands = importlib.import_module("gpuemu.cli.arch")
 
 
 def run(*args: str, **kwargs) -> str:
-    result = CliRunner().invoke(arch, args, catch_exceptions=False, **kwargs)
+    result = CliRunner().invoke(cli, ["arch", *args], catch_exceptions=False, **kwargs)
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     return result.stdout
 
 
 def refusal(*args: str) -> list[str]:
-    result = CliRunner().invoke(arch, args)
+    result = CliRunner().invoke(cli, ["arch", *args])
     assert isinstance(result.exception, GpuemuError), result.output
     assert result.stdout == "", "bad input writes nothing"
     return brief(result.exception)
@@ -109,7 +108,7 @@ def test_show_has_colour_on_a_terminal(monkeypatch):
     screen = Screen()
     monkeypatch.setattr("sys.stdout", screen)
     with terminals():
-        arch.main(["show", "sm_90"], standalone_mode=False)
+        cli.main(["arch", "show", "sm_90"], standalone_mode=False)
     text = screen.getvalue()
     assert "\x1b[1mshared_memory\x1b[0m" in text
     assert "\x1b[2m      2,435 of 2,435 counted patterns agree\x1b[0m" in text
@@ -222,7 +221,7 @@ def test_check_tells_all_problems_of_all_files_and_nothing_else(here):
 
 
 def test_check_wants_a_file():
-    assert CliRunner().invoke(arch, ["check"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["arch", "check"]).exit_code == 2
 
 
 def test_help_shows_a_file_that_extends_a_shipped_one():
@@ -269,7 +268,7 @@ def test_what_an_override_changes_is_told_with_what_follows_from_it():
 def test_commands_say_that_their_hardware_was_never_compared_with_a_chip():
     told = {}
     for name in ("sm_90", "sm_100"):
-        done = CliRunner().invoke(banks, ["LDS", "--lanes", "4*lane", "--arch", name], catch_exceptions=False)
+        done = CliRunner().invoke(cli, ["banks", "LDS", "--lanes", "4*lane", "--arch", name], catch_exceptions=False)
         assert done.exit_code == 0
         told[name] = done.stderr
     assert told == {"sm_90": "", "sm_100": f"note: {load_arch('sm_100').untested}\n"}

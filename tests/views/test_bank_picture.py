@@ -18,6 +18,7 @@ from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
 from gpuemu.cli.banks import banks
 from gpuemu.cli.help import Command
+from gpuemu.cli.main import cli
 from gpuemu.views import bank_picture
 
 LANE = np.arange(32)
@@ -33,7 +34,7 @@ def text_of(shown: SharedAccess, columns: int = 100, wide: bool = False) -> str:
 
 
 def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(banks, arguments)
+    result = CliRunner().invoke(cli, ["banks", *arguments])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from gpuemu.banks.wavefronts import BankGeometry
 from gpuemu.base.errors import GpuemuError
-from gpuemu.cli.search import search as command
+from gpuemu.cli.main import cli
 from gpuemu.studies.layout import search_text, tile_picture
 from gpuemu.studies.layout.layouts import Plain, Swizzle
 from gpuemu.studies.layout.search import search
@@ -28,7 +28,7 @@ COLUMN = "LDS.32: row = lane; column = step; steps = 32"
 
 
 def invoke(*arguments: str) -> str:
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(cli, ["search", *arguments])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
