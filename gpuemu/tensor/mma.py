@@ -139,7 +139,8 @@ def _compiled(
     sums, pairs = sums_of(numerics, mode), 32 // mode.c.element_bits
     d = np.empty((mode.c.registers, pairs * registers[2].shape[1]), dtype=np.float32)
     forms = forms_of(mode.a_type, mode.b_type, mode.accumulator)
-    module.float_product(*registers, _NO_ROWS if rows is None else rows, forms, sums.kept, sums.block, d)
+    chosen = _NO_ROWS if rows is None else rows.copy()
+    module.float_product(*registers, chosen, forms, sums.kept, sums.block, d)
     words = d.view(np.uint32)
     if pairs == 2:
         words = d.astype(np.float16).view(np.uint32)

@@ -212,3 +212,16 @@ def test_operands_that_may_only_be_read_are_multiplied_too() -> None:
     a.flags.writeable = False
     plain, compiled = both_ways(numerics, mode, a, b, c)
     assert np.array_equal(plain, compiled)
+
+
+def test_rows_of_a_sparse_product_may_only_be_read() -> None:
+    numerics, rng = gpuemu.load_arch("sm_100").tensor_core.numerics, np.random.default_rng(5)
+    mode = float_mode(32, "f32", ("f16", "f16"), True)
+    a, b, c = (
+        drawn(rng, kind, of.registers, 1.0)[:1] for kind, of in (("f16", mode.a), ("f16", mode.b), ("f32", mode.c))
+    )
+    rows = np.broadcast_to(2 * np.arange(16), (1, 16, 16)).copy()
+    rows.flags.writeable = False
+    plain = mma_registers(numerics, mode, a, b, c, rows)
+    assert COMPILED.load()
+    assert np.array_equal(plain, mma_registers(numerics, mode, a, b, c, rows))
