@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuemu.arch import Architecture
-from gpuemu.emulate import run
 from gpuemu.trace.lines import texts_of
 from gpuemu.triton.launch import Launch
 
@@ -97,6 +96,7 @@ class Device:
     def launch(self, config: LaunchConfig, registers: int) -> Launch:
         """Execute a kernel, and time it unless the device only executes. Raises GpuemuError."""
         from gpuemu.chip.tracing import execute_launch
+        from gpuemu.emulate import run
         from gpuemu.sass.launch_config import Listeners
 
         found: tuple[Any, ...] = ()

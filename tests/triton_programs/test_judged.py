@@ -391,3 +391,10 @@ def test_the_pair_of_the_documentation_works(tmp_path: Path) -> None:
     (tmp_path / "kernel.py").write_text(kernel)
     found = gpuemu.judge(tmp_path / "kernel.py", tmp_path / "problem.py", chips=["RTX 4090", "H100"])
     assert found["verdict"] == "right", found["reason"]
+
+
+def test_the_process_of_a_candidate_loads_nothing_that_replays() -> None:
+    """It records launches. The modules that replay them take longer to load than all others of gpuemu."""
+    code = "import sys, gpuemu.triton.taking; print({'gpuemu.emulate', 'gpuemu.engine', 'numba'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
