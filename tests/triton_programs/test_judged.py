@@ -160,6 +160,26 @@ def test_a_candidate_that_uses_up_the_memory_leaves_none_of_it_taken(problem: Pa
     assert [one["verdict"] for one in found] == ["limit", "right"], found
 
 
+def test_only_a_judge_that_has_used_up_its_own_memory_is_replaced(
+    problem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_workers()
+    assert judged(problem, "os._exit(0)")["verdict"] == "limit"
+    (before,) = api._idle
+    assert judged(problem, RIGHT)["verdict"] == "right"
+    assert api._idle == [before]
+
+    def runs_out(task: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(worker, "judge_one", runs_out)
+    answer = worker._answer(api._task(problem, problem, "sm_89"), 1)
+    assert (answer["judgement"]["verdict"], answer["spent"]) == ("limit", True)
+    monkeypatch.setattr(api.WorkerProcess, "ask", lambda *words: answer)
+    assert judged(problem, RIGHT)["verdict"] == "limit"
+    assert not before.is_alive
+
+
 def test_an_empty_scratch_array_is_an_argument(problem: Path) -> None:
     body = "scale[(1,)](x, np.zeros(0, np.float32), 0, 2.0, BLOCK=128)\n" + RIGHT
     assert judged(problem, body)["verdict"] == "right"

@@ -99,7 +99,7 @@ def _judge(ended: int, task: Task, seconds: float) -> dict[str, Any]:
         worker = _taken(task.memory_bytes, ended)
         try:
             answer = worker.ask(task, seconds)
-            if answer.get("judgement", {}).get("verdict") == LIMIT:  # Memory that ran out may stay used.
+            if "spent" in answer:
                 worker.end()
         except BaseException:
             worker.end()

@@ -1,7 +1,8 @@
 """The process that judges: `python -P -m gpuemu.studies.judge.worker MEMORY_BYTES`. It runs no code of a candidate.
 
 The process reads pickles from its parent, and answers in JSON: {"judgement": ..., "lacks": [...]}, or {"problems":
-[...]} if the problem is wrong in itself. It ends when nobody listens any more.
+[...]} if the problem is wrong in itself. {"spent": true} says that its memory ran out, and may stay used. The process
+ends when nobody listens any more.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def _answer(task: Task, memory_bytes: int) -> dict[str, Any]:
     except GpuemuError as error:
         return {"problems": [[one.file, one.line, one.field, one.found, one.right] for one in error.problems]}
     except MemoryError:
-        return {"judgement": task.judgement(LIMIT, f"took more than {memory_bytes:,} bytes of memory"), "lacks": []}
+        told = task.judgement(LIMIT, f"took more than {memory_bytes:,} bytes of memory")
+        return {"judgement": told, "lacks": [], "spent": True}
     except BaseException as error:
         return {"judgement": task.judgement(REFUSED, _own_fault(error)), "lacks": []}
     return {"judgement": judgement, "lacks": lacks}
