@@ -159,47 +159,28 @@ def test_without_numba_there_is_none(monkeypatch: pytest.MonkeyPatch, trouble: t
     assert not late.load()
 
 
-TOY = """
-from numba import njit
-
-@njit("int64(int64)", cache=True)
-def twice(number):
-    return 2 * number
-"""
-
-
-def hits(name: str, function: str, folder: Path) -> tuple[int, str]:
-    """How often a new process finds the compiled code of a module in the cache, and what it says."""
-    code = f"from gpuemu.base.compiled import Compiled; c = Compiled('{name}', 1); c.load()\n"
-    code += f"print(sum(c.module.{function}.stats.cache_hits.values()))"
-    environment = {"GPUEMU_CACHE": str(folder), "PYTHONPATH": ":".join([str(folder), *sys.path])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return int(done.stdout), done.stderr
-
-
 @pytest.mark.slow
-def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Path) -> None:
-    assert [hits("gpuemu.tensor.compiled", "float_product", tmp_path) for _ in range(2)] == [(0, ""), (1, "")]
-    assert len([*tmp_path.glob("tensor-*/**/*.nbc")]) == 1
+def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
+    code = "from gpuemu.tensor.mma import COMPILED as c; c.load(); print(sum(c.module.float_product.stats.cache_hits.values()))"
+    environment = {"GPUEMU_CACHE": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
 
+    def again() -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return int(done.stdout), done.stderr
 
-@pytest.mark.slow
-def test_compiled_code_that_is_damaged_is_made_again(tmp_path: Path) -> None:
-    (tmp_path / "toys").mkdir()
-    (tmp_path / "toys" / "compiled.py").write_text(TOY)
-    assert hits("toys.compiled", "twice", tmp_path) == (0, "")
-    (file,) = tmp_path.glob("toys-*/**/*.nbc")
+    assert [again() for _ in range(2)] == [(0, ""), (1, "")]
+    (file,) = tmp_path.glob("tensor-*/**/*.nbc")
     content = bytearray(file.read_bytes())
     for damage in (content[:100], b"", None, bytes([*content[:-9], content[-9] ^ 1, *content[-8:]])):
         if damage is None:
             file.unlink()
         else:
             file.write_bytes(damage)
-        found, said = hits("toys.compiled", "twice", tmp_path)
-        assert found == 0
+        hits, said = again()
+        assert hits == 0
         assert said.count("\n") == 1
         assert "damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed." in said
-        assert hits("toys.compiled", "twice", tmp_path) == (1, "")
+        assert again() == (1, "")
 
 
 def test_operands_that_may_only_be_read_are_multiplied_too() -> None:
@@ -212,16 +193,3 @@ def test_operands_that_may_only_be_read_are_multiplied_too() -> None:
     a.flags.writeable = False
     plain, compiled = both_ways(numerics, mode, a, b, c)
     assert np.array_equal(plain, compiled)
-
-
-def test_rows_of_a_sparse_product_may_only_be_read() -> None:
-    numerics, rng = gpuemu.load_arch("sm_100").tensor_core.numerics, np.random.default_rng(5)
-    mode = float_mode(32, "f32", ("f16", "f16"), True)
-    a, b, c = (
-        drawn(rng, kind, of.registers, 1.0)[:1] for kind, of in (("f16", mode.a), ("f16", mode.b), ("f32", mode.c))
-    )
-    rows = np.broadcast_to(2 * np.arange(16), (1, 16, 16)).copy()
-    rows.flags.writeable = False
-    plain = mma_registers(numerics, mode, a, b, c, rows)
-    assert COMPILED.load()
-    assert np.array_equal(plain, mma_registers(numerics, mode, a, b, c, rows))
