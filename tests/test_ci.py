@@ -59,7 +59,6 @@ def test_a_browser_that_does_not_run_is_none_and_only_root_installs_one(tmp_path
 
 TOOL = """#!/bin/sh
 echo "$(basename "$0") $* [$GPUEMU_TEST_ARCHITECTURES]" >> "$LOG"
-pwd >> "$XDG_CACHE_HOME/folders"
 [ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "no bytecode is kept" >> "$LOG"
 case "$*" in *pytest*) [ "$GPUEMU_CHROMIUM" = required ] || echo "no browser is demanded" >> "$LOG";; esac
 echo "this is $(basename "$0")"
@@ -71,7 +70,8 @@ mkdir -p .venv/bin && cp tool .venv/bin/python && cp tool .venv/bin/ruff && cp t
 .venv/bin/python -m pytest -n 2 -m "not slow"
 ```
 """
-FAST, ALL = "python -m pytest -n 2 -m not slow", "python -m pytest -n 2"
+FAST, SLOW = "python -m pytest -n 2 -m not slow", "python -m pytest -n 2 -m slow"
+CHECKED = "python tests/engine/checked.py"
 CHECKS = ["mypy --strict gpuemu validation tests/user_types.py", "ruff check .", "ruff format --check ."]
 
 
@@ -87,7 +87,6 @@ def ran(folder: Path, *words: str, fails: str = "nothing") -> tuple[int, list[st
     log = folder.with_name("log")
     log.write_text("")
     environment = {**os.environ, "LOG": str(log), "FAILS": fails, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["XDG_CACHE_HOME"] = str(folder.parent)
     for name in ("GPUEMU_TEST_ARCHITECTURES", "GPUEMU_CHROMIUM"):
         environment.pop(name, None)
     done = subprocess.run(
@@ -102,9 +101,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
-def test_a_whole_run_has_all_tests_for_all_architectures_and_the_checks(checkout: Path) -> None:
+def test_a_whole_run_has_both_lanes_for_all_architectures_and_the_checks(checkout: Path) -> None:
     code, commands, said = ran(checkout)
-    assert (code, commands) == (0, sorted(f"{command} [all]" for command in (ALL, *CHECKS)))
+    assert (code, commands) == (0, sorted(f"{command} [all]" for command in (FAST, SLOW, CHECKED, *CHECKS)))
     assert said.count("this is mypy") == 1, "what runs beside the tests is shown"
 
 
@@ -114,26 +113,11 @@ def test_a_fast_run_leaves_out_the_slow_tests_and_most_architectures(checkout: P
     assert (code, commands, said) == (2, [], "usage: .ci/run [fast]\n")
 
 
-def test_the_copy_has_the_same_place_in_each_run_unless_another_run_is_there(checkout: Path) -> None:
-    folders, copy = checkout.with_name("folders"), checkout.with_name("gpuemu-ci")
-    for _ in range(2):
-        ran(checkout, "fast")
-        assert set(folders.read_text().split()) == {str(copy)}
-        assert not copy.exists()
-    copy.mkdir()
-    folders.unlink()
-    assert ran(checkout, "fast")[0] == 0
-    (other,) = set(folders.read_text().split())
-    assert copy.exists()
-    assert other != str(copy)
-    assert not Path(other).exists()
-
-
-@pytest.mark.parametrize("fails", ["pytest", "mypy", "ruff check", "ruff format"])
+@pytest.mark.parametrize("fails", ["not slow", "-m slow", "mypy", "ruff check", "ruff format", "checked.py"])
 def test_each_command_can_fail_a_run(checkout: Path, fails: str) -> None:
     code, commands, said = ran(checkout, fails=fails)
     assert code == 1
-    assert f"{ALL} [all]" in commands
+    assert f"{SLOW} [all]" in commands or fails != "-m slow"
     assert ("this is mypy" in said) == (not fails.startswith("ruff"))
 
 
