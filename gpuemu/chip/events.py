@@ -85,6 +85,6 @@ def sink(queue: Queue, when: float, key: int) -> None:
 
 
 def earlier(queue: Queue, one: int, other: int) -> int:
-    """Of the events in two places, the place of the one that comes first. Processors cannot guess it: no branches."""
+    """The place of the earlier of two events. It has no branches, because processors cannot guess the outcome."""
     when, then = queue.when[one], queue.when[other]
     return one + (other - one) * ((then < when) | ((then == when) & (queue.key[other] < queue.key[one])))
