@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuemu.chip.memory import Floats, Ints
 
-WHAT_BITS, HALF = 20, 1 << 19
+WHAT_BITS, HALF = 28, 1 << 27
 """Bits of an event's key that say what it is, from -HALF on. The others are the order in which events were added."""
 NEVER = 1e300
 """The cycle of places that have no event."""
@@ -30,7 +30,6 @@ class Queue(NamedTuple):
 
 def empty(most: int) -> Queue:
     """A queue for so many events."""
-    assert most < HALF
     return Queue(np.full(most + 4, NEVER), np.zeros(most + 4, np.int64), np.zeros(3, np.int64))
 
 

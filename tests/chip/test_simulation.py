@@ -85,6 +85,15 @@ def test_events_come_in_the_order_of_time_and_equal_ones_in_the_order_of_their_c
     assert sorted(taken) == [what for what, action in enumerate(actions) if action is not None]
 
 
+@pytest.mark.parametrize("what", [0, -1, 6_400_000, -3_600_001])
+def test_an_event_may_be_that_of_any_warp_or_place_of_100_000_sms(what):
+    queue = empty(3)
+    for _ in range(2):
+        push(queue, 1.0, what)
+        assert is_any(queue)
+        assert pop(queue) == what
+
+
 def test_a_sub_core_serves_the_oldest_cta_and_of_it_the_warp_that_did_the_fewest_steps():
     some = launch(steps(*[[(0, 0, 0, END, 0)]] * 4), grid())
     places = some.places
