@@ -192,8 +192,8 @@ def address_deltas(
         straight = _straight(begins, reference, trace.launch.grid)
         far = list(known.values()) if straight is None else [*known.values(), straight]
         move = _agreeing(near, far, touched, reference)
-        if move is straight and straight is not None:
-            move = _inside(straight, begins[reference], sample)
+        if isinstance(move, np.ndarray):
+            move = _inside(move, begins[reference], sample)
         stores = pattern.written[here].all() and not trace.code[stream].operation.atomic
         same = len({first // LINE_BYTES for first in begins.values()}) == 1
         if stores and not same and (not isinstance(move, np.ndarray) or len(np.unique(move)) < trace.launch.ctas):

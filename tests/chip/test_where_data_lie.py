@@ -51,3 +51,10 @@ def test_ctas_that_together_load_more_than_their_buffer_has_share_it():
     found = traffic("part_of_a_table", ctas, 256, [where, table, np.zeros(ctas * 256, np.float32)])
     assert found.loaded_sectors > 0.9 * ctas * 4096 // 32
     assert found.dram_read == pytest.approx(table.nbytes + where.nbytes, rel=0.15)
+
+
+@pytest.mark.slow
+def test_what_ctas_store_in_place_lies_where_they_loaded_it_in_each_of_several_tensors():
+    ctas = 1056
+    found = traffic("double_each", 3 * ctas, 256, [*(np.zeros(ctas * 1024, np.float32) for _ in range(3)), ctas])
+    assert found.dram_read == found.dirtied == pytest.approx(3 * ctas * 4096, rel=0.02)
