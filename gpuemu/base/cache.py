@@ -29,6 +29,8 @@ LOCK_S = 600.0
 _POLL_S = 0.2
 _FORGOTTEN_S = 86_400
 """Age in seconds after which an unfinished folder is abandoned."""
+_stored_since: dict[Path, int] = {}
+"""Bytes that this process has stored in a folder since it last looked through it."""
 
 
 def cache_folder() -> Path:
@@ -188,11 +190,18 @@ def kept_file(path: Path) -> bytes | None:
 
 
 def keep_file(path: Path, content: bytes, most_bytes: int) -> None:
-    """Store a content if possible. Only the most recently used files of its folder stay, up to `most_bytes`."""
+    """Store a content if possible. Only the most recently used files of its folder stay, up to `most_bytes`.
+
+    A process looks through the folder when it stores its first file, and again after each 1% of `most_bytes`.
+    """
     try:
         make(path.parent)
         with whole_file(path) as file:
             file.write(f"{_sum(content)}\n".encode() + content)
+        stored = _stored_since[path.parent] = _stored_since.get(path.parent, most_bytes) + len(content)
+        if stored < most_bytes / 100:
+            return
+        _stored_since[path.parent] = 0
         with os.scandir(path.parent) as files:
             found = [(file.stat(), file.path) for file in files]
         total = sum(state.st_size for state, _ in found)

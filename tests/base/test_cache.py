@@ -184,3 +184,18 @@ def test_where_nothing_can_be_kept_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with cache.turn(tmp_path / "file" / "code-1") as is_made, cache.turn(tmp_path / "file" / "code-1"):
         assert not is_made
+
+
+def test_a_folder_is_looked_through_at_first_and_after_each_hundredth_of_what_it_may_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(number) or scan(folder))
+    for number in range(200):
+        cache.keep_file(tmp_path / f"{number:03}", bytes(20), 10_000)
+    assert looks == list(range(0, 200, 5))
+    kept = sorted(file.name for file in tmp_path.iterdir())
+    assert kept[-1] == "199"
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 10_000 + 5 * 85
+    assert len(kept) < 200
