@@ -144,8 +144,32 @@ def test_a_cubin_is_disassembled_once_by_each_tool(
     assert [run_nvdisasm(cubin, "k.cu") == first, disassemblies()] == [True, 1]
     other = compile_cuda("k.cu", "sm_86", "nvrtc")
     assert [run_nvdisasm(other, "k.cu") == first, disassemblies()] == [False, 1]
-    monkeypatch.setattr(toolchain, "_file_version", lambda path: (1, 2))
-    assert [run_nvdisasm(cubin, "k.cu") == first, disassemblies()] == [True, 1]
+    tool, copies = toolchain.find_nvdisasm(), [tmp_path / place / "nvdisasm" for place in ("same", "newer")]
+    for copy, then in zip(copies, (0, 1), strict=True):
+        copy.parent.mkdir()
+        shutil.copy(tool, copy)
+        with copy.open("ab") as file:
+            file.write(b"\0" * then)
+        monkeypatch.setattr(toolchain, "find_nvdisasm", lambda copy=copy: str(copy))
+        assert [run_nvdisasm(cubin, "k.cu") == first, disassemblies()] == [True, then]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_89", "sm_100"])
+def test_code_is_disassembled_once_wherever_its_source_lies(disassemblies: Count, arch: str, tmp_path: Path) -> None:
+    texts = {}
+    for name, source in {
+        "k.cu": SOURCE,
+        "a_longer_name.cu": f"\n\n{SOURCE}",
+        "o.cu": SOURCE.replace("threadIdx", "blockIdx"),
+    }.items():
+        Path(name).write_text(source)
+        cubin = compile_cuda(name, arch, "nvrtc")
+        texts[name] = cubin, run_nvdisasm(cubin, name), disassemblies()
+    (one, text, first), (same, same_text, again), (_, other_text, other) = texts.values()
+    assert one != same
+    assert (text == same_text, text == other_text) == (True, False)
+    assert (first, again, other) == (1, 0, 1)
 
 
 def test_what_the_disassembler_refuses_is_refused_each_time(disassemblies: Count, tmp_path: Path) -> None:

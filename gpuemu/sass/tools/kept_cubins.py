@@ -2,12 +2,14 @@
 
 The input of the compiler identifies a compilation: for nvcc the preprocessed text, for NVRTC the source with all files
 that its includes may name. The key also contains the name of the source, the flags, the architecture and the version of
-the compiler. If the inputs cannot be determined, nothing is kept. A disassembly depends on the cubin and on the tool.
+the compiler. If the inputs cannot be determined, nothing is kept. A disassembly depends on the tool and on the cubin
+without its debug information: the same code has one disassembly, wherever its source lies.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import zlib
@@ -20,6 +22,7 @@ from gpuemu.base.reading import read_whole
 MOST_BYTES = 1 << 28
 """Maximum size of all kept code; the most recently used stays."""
 _INCLUDE = re.compile(rb"(?:^[ \t]*#[ \t]*include(?:_next)?|__has_include)\b[ \t(]*([^\r\n]*)", re.MULTILINE)
+_OF_DEBUGGERS = re.compile(r"(?:\.nv\.merc)?\.(?:rela?\.)?(?:nv_)?debug_")
 _NAMED = re.compile(rb'"([^"]+)"|<([^>]+)>')
 _CHANGING = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__|\?\?=|%:|#embed|\\\r?\n[ \t]*include\b|#[ \t]*\\|#[ \t]*/\*")
 _ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
@@ -34,9 +37,25 @@ def place_of(told: Sequence[object], flags: Sequence[str], text: bytes | None) -
     return _place(given, text)
 
 
-def place_of_disassembly(tool: Sequence[object], cubin: bytes) -> Path:
+def place_of_disassembly(tool: str, cubin: bytes) -> Path:
     """Return the path that keeps what a disassembler prints for a cubin. `tool` identifies it and its version."""
-    return _place(repr(tool).encode("utf-8", "backslashreplace"), cubin)
+    return _place(tool.encode(), _shown(cubin))
+
+
+def _shown(cubin: bytes) -> bytes:
+    """Return a digest of what a disassembly shows: headers and sections, without debug information and file offsets."""
+    try:
+        from elftools.elf.elffile import ELFFile
+
+        elf = ELFFile(io.BytesIO(cubin))
+        told = hashlib.sha256(repr(dict(elf.header, e_shoff=0, e_phoff=0)).encode())
+        for section in elf.iter_sections():
+            if _OF_DEBUGGERS.match(section.name) is None:
+                told.update(repr((section.name, dict(section.header, sh_name=0, sh_offset=0))).encode())
+                told.update(b"" if section["sh_type"] == "SHT_NOBITS" else section.data())
+        return told.digest()
+    except Exception:  # pyelftools is missing, or raises one of many kinds of errors for a damaged file
+        return cubin
 
 
 def _place(given: bytes, content: bytes) -> Path:

@@ -9,6 +9,7 @@ Version 13 of each reads and writes code for sm_75 and later.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -82,7 +83,7 @@ def run_nvdisasm(cubin: bytes, file: str) -> str:
     Data-flow analysis is off, because it only guesses targets that the cubin's own tables give.
     """
     nvdisasm = find_nvdisasm()
-    place = kept_cubins.place_of_disassembly((nvdisasm, _file_version(nvdisasm)), cubin)
+    place = kept_cubins.place_of_disassembly(_content_version(nvdisasm), cubin)
     text = kept_cubins.kept_text(place)
     if text is not None:
         return text
@@ -259,6 +260,16 @@ def _file_version(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_size, status.st_mtime_ns
+
+
+@lru_cache
+def _content_version(path: str) -> str:
+    """Identify a tool by its content, the same in every environment. A missing one is found out when it is run."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _read(path: str | Path, right: str) -> bytes:
