@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -87,9 +88,9 @@ def durations(job: tuple[str, str, int, str]) -> list[tuple[float, float]]:
             np.geomspace(GRIDS[kernel] / 4, GRIDS[kernel] * 4, steps) // arch.chips[chip].sms * arch.chips[chip].sms
         )
         grids = np.unique(rounds[:, None].astype(int) + np.arange(3)).tolist()  # a CTA more than all SMs have alike
-        return [(grid, _estimates(kernel, grid, arch)(arch)) for grid in grids]
+        return [(grid, _estimates(kernel, grid, chip)(arch)) for grid in grids]
     now = getattr(arch.chips[chip], value)
-    estimate = _estimates(kernel, GRIDS[kernel], arch)
+    estimate = _estimates(kernel, GRIDS[kernel], chip)
     found = []
     for share in np.geomspace(LEAST, MOST, steps).tolist():
         new = type(now)(now * share)
@@ -97,8 +98,10 @@ def durations(job: tuple[str, str, int, str]) -> list[tuple[float, float]]:
     return found
 
 
-def _estimates(kernel: str, grid: int, arch: Architecture) -> Callable[[Architecture], float]:
-    """A function that returns the Duration of the launch on a chip with the same SMs."""
+@lru_cache(maxsize=1)
+def _estimates(kernel: str, grid: int, chip: str) -> Callable[[Architecture], float]:
+    """A function that returns the Duration of the launch on chips with the SMs of this one."""
+    arch = gpuemu.load_arch("sm_90").with_overrides({"chip": chip})
     a, b = np.zeros(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
     elements = ELEMENTS // 4 if kernel == "copy" else ELEMENTS
     trace = gpuemu.trace_kernel(str(SOURCE), kernel, grid, THREADS, args=[a, b, elements], arch=arch, timed_only=True)
