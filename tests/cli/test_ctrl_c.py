@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "why": ("why", "gemm_nn_plain", "--jobs", "2"),
     "sweep": ("sweep", "gemm_nn_plain", *BANKS, "--store", "points.sqlite", "-o", "points.csv", "--jobs", "2"),
     "sweep on dask": ("sweep", "gemm_nn_plain", *BANKS, "--no-store", "--cluster", "local:2"),
-    "rank": ("rank", "loop.cu", "--vary", "ROUNDS=30000,40000,50000,60000", *LAUNCH, "--chip", "H100", "--jobs", "2"),
+    "rank": ("rank", "loop.cu", "--vary", "ROUNDS=6000,8000,10000,12000", *LAUNCH, "--chip", "H100", "--jobs", "2"),
     "search": ("search", "--arch", "sm_90", "--tile", "256x256:f16", "--access", "copy-in", "--access", "4*ldmatrix.x4",
                "--access", "store", "--access", "column", "--access", "copy-out", "--access", "column-store", "--jobs", "2"),
     "judge": ("judge", "loop.cu", "again.cu", "--against", "problem.py", "--chip", "H100", "--jobs", "2",
