@@ -46,14 +46,13 @@ raise SystemExit("never reached")
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))
+def program(tmp_path: Path) -> Path:
     (tmp_path / "program.py").write_text(PROGRAM)
     return tmp_path / "program.py"
 
 
 def ranked(words: list[str]) -> Any:
-    result = CliRunner().invoke(cli, ["rank", *words, "--jobs", "1", "--format", "json"])
+    result = CliRunner().invoke(cli, ["rank", *words, "--again", "--jobs", "1", "--format", "json"])
     assert result.exception is None, result.output
     return json.loads(result.stdout)  # progress, after a minute, goes to standard error
 
