@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import gpuemu
 from gpuemu.isa.opcodes import Row
+from gpuemu.trace.files import locate
 
 HOLDS, PARTLY, REFUTED, OPEN = "holds", "holds in part", "refuted", "cannot be judged on one SM"
 VERDICTS = (HOLDS, PARTLY, REFUTED, OPEN)
@@ -60,12 +62,18 @@ def same_ratio(found: float, claimed: float) -> bool:
 
 
 @cache
+def loaded(file: Path) -> gpuemu.Trace:
+    """The trace of a file, which most architectures share."""
+    return gpuemu.load_trace(file)
+
+
+@cache
 def ran(kernel: str, arch: str = "sm_89", **settings: object) -> gpuemu.Result:
     """The run of a shipped trace; in the names of settings two underscores stand for a dot."""
     hardware = gpuemu.load_arch(arch)
     if settings:
         hardware = hardware.with_overrides({name.replace("__", "."): value for name, value in settings.items()})
-    return gpuemu.run(gpuemu.load_trace(kernel, arch=arch), hardware)
+    return gpuemu.run(loaded(locate(kernel, arch)[0]), hardware)
 
 
 def conflicts(kernel: str, row: Row, **settings: object) -> int:

@@ -14,12 +14,12 @@ from collections import Counter
 import claims_kernels
 import claims_layouts
 import claims_times
-from claim import CLAIMS, NO_CHANGE, SAME_RATIO, VERDICTS, ran
+from claim import CLAIMS, NO_CHANGE, SAME_RATIO, VERDICTS, loaded, ran
 from measured import measured, table, write_page
 
-from gpuemu import load_trace
 from gpuemu.base import resources
 from gpuemu.isa.opcodes import Row
+from gpuemu.trace.files import locate
 
 SECTIONS = {
     "A": "One warp, C = A B, 16x16x16 in half precision, five versions",
@@ -37,7 +37,7 @@ def kernels() -> list[str]:
     hardware = measured()["example_kernels"]
     rows = []
     for name in resources.names("traces"):
-        if "/" in name or load_trace(name).arch != "sm_89":  # those of Hopper's units run nowhere else
+        if "/" in name or loaded(locate(name)[0]).arch != "sm_89":  # those of Hopper's units run nowhere else
             continue
         result = ran(name)
         row = [name, result.trace.about]
