@@ -12,10 +12,6 @@ Part = dict[int, NDArray[Any]]
 """A piece of memory as arrays of its units, as in `memory.storage`."""
 
 
-class ClusterWait(Exception):
-    """All lanes of a CTA wait for others of its cluster."""
-
-
 class Incoming(NamedTuple):
     """The effect of a warp of another CTA on an mbarrier.
 

@@ -18,12 +18,12 @@ from gpuemu.sass.machine.environment import Environment, ExecutionError, no_even
 from gpuemu.sass.machine.lanes import WARP, Mask
 from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.recording.recorder import Recorder
-from gpuemu.sass.machine.scheduling.cluster_state import Clusters, ClusterWait, Incoming
+from gpuemu.sass.machine.scheduling.cluster_state import Clusters, Incoming
 from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
-from gpuemu.sass.machine.scheduling.groups import Convergence, Group, Turn
+from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, OVER, STARTED, Convergence, Group, Turn
 from gpuemu.sass.machine.scheduling.live_cta import Cta as Cta
 from gpuemu.sass.machine.scheduling.live_cta import Ended
-from gpuemu.sass.machine.scheduling.polls import Look, Looks, SetAside
+from gpuemu.sass.machine.scheduling.polls import Look, Looks
 from gpuemu.sass.machine.scheduling.steps import PULSE, Steps
 from gpuemu.sass.semantics.mbarrier_waits import Wait, waits_at
 from gpuemu.trace.model import Instruction
@@ -191,19 +191,14 @@ class CtaExecutor(Steps):
                     self._check_stuck()
                 if not self._groups:
                     return True
-                try:
-                    self._advance(cta)
-                except (SetAside, ClusterWait) as wait:
-                    _, since, warps = self._executed
-                    group, cta.current = cta.last, None
-                    cta.left -= (self.environment.clock - since) * warps
-                    self._executed = self.instructions(), self.environment.clock, 0
-                    if isinstance(wait, ClusterWait) and cta.cluster is not None and group is not None:
-                        cta.seen, cta.stuck_at = (
-                            cta.cluster.changes,
-                            (self._sites[group.pc], self._first_lane(group.mask)),
-                        )
-                        return False
+                became = self._advance(cta)
+                if became == CLUSTER_WAITS:
+                    assert cta.cluster is not None
+                    assert cta.last is not None
+                    at = self._sites[cta.last.pc], self._first_lane(cta.last.mask)
+                    cta.seen, cta.stuck_at = cta.cluster.changes, at
+                    return False
+                if became == ALL_WAIT:
                     if not self._let_go(self._lanes.exists):
                         return False
                     cta.looks.forget()
@@ -224,8 +219,11 @@ class CtaExecutor(Steps):
             "End the loop, or give a larger instruction budget",
         )  # fmt: skip
 
-    def _advance(self, cta: Cta) -> None:
-        """Execute turns by compiled loops, if they are there, and an instruction that they do not know; or a turn."""
+    def _advance(self, cta: Cta) -> int:
+        """Execute turns by compiled loops, if they are there, and an instruction that they do not know; or a turn.
+
+        Return what became of the last turn.
+        """
         bridge = self._bridge_now()
         if bridge is not None:
             cta.groups, why = self._groups, PAUSED
@@ -239,15 +237,17 @@ class CtaExecutor(Steps):
                     self.pulse()
             self._groups = cta.groups
             if cta.current is None:
-                return
+                return OVER
         turn = cta.current
         if turn is None:
             turn = cta.current = self._next_turn(cta)
         self._enter(turn, cta)
-        if self._take(turn, bridge):
+        became = self._take(turn, bridge)
+        if became != STARTED:
             cta.left -= turn.done * turn.warps
             cta.current = None
             self._executed = self.instructions(), self.environment.clock, 0
+        return became
 
     # -- choosing -------------------------------------------------------------------------------------------
 

@@ -42,6 +42,12 @@ class Group:
     absent: tuple[int, NDArray[np.uint32] | None] = (-1, None)
 
 
+STARTED, OVER, ALL_WAIT, CLUSTER_WAITS = range(4)
+"""What became of a turn: it goes on later, or is over, or all lanes of the CTA wait for other CTAs, or for those of its
+cluster.
+"""
+
+
 @dataclass(eq=False)
 class Turn:
     """A group that executes up to an instruction or for a number of steps.

@@ -47,10 +47,6 @@ _GLOBAL = ("LDG", "LD", "ATOM", "ATOMG")
 """Looks at memory that other CTAs also write."""
 
 
-class SetAside(Exception):
-    """All of the CTA's lanes wait."""
-
-
 @dataclass(eq=False)
 class Look:
     """The value that a group of lanes found at a look, how often in a row, and the registers at that time."""
@@ -93,6 +89,8 @@ class Looks:
     any_waits: bool = False
     all_since: int | None = None
     """The clock at which all groups were first found to wait."""
+    all_wait: bool = False
+    """Whether all groups wait, and each has looked again since all of them wait."""
 
     def __post_init__(self) -> None:
         self.waits = np.zeros(self.lanes, np.bool_)
@@ -101,7 +99,7 @@ class Looks:
         """The CTA continues, and has not waited for anything yet."""
         self.last.clear()
         self.waits[:] = False
-        self.any_waits, self.all_since = False, None
+        self.any_waits, self.all_since, self.all_wait = False, None, False
 
 
 class Polls:
@@ -219,7 +217,7 @@ class Polls:
         if look.exact or look.times >= known.patience:
             known.waits[slice(None) if mask is None else mask] = True
             known.any_waits = True
-            self._end_if_all_wait(group, pc)
+            self._notice_if_all_wait()
 
     def _found(self, rows: list[NDArray[Any]], mask: Mask) -> int:
         """Return the values of these lanes as one number, which differs for other values."""
@@ -240,8 +238,7 @@ class Polls:
     def _position(self) -> int:
         return 0 if self.recorder is None else len(self.recorder.steps)
 
-    def _end_if_all_wait(self, group: Group, pc: int) -> None:
-        """Raise SetAside if all groups wait, and each has looked again since all of them wait."""
+    def _notice_if_all_wait(self) -> None:
         exists, known = self._environment.lanes.exists, self.looks
         groups = self.groups()
         for other in groups:
@@ -250,9 +247,9 @@ class Polls:
                 return
         if known.all_since is None:
             known.all_since = self._environment.clock
-        elif all(look is not None and look.clock > known.all_since for look in map(self._last_of, groups)):
-            group.pc = pc + 1
-            raise SetAside
+            return
+        last = map(self._last_of, groups)
+        known.all_wait = all(look is not None and look.clock > known.all_since for look in last)
 
     def _last_of(self, group: Group) -> Look | None:
         """Return the last look of the group, or of some of its lanes."""

@@ -13,9 +13,8 @@ from gpuemu.sass.machine.environment import Environment, ExecutionError
 from gpuemu.sass.machine.lanes import Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Step, UnsupportedError
 from gpuemu.sass.machine.recording.recorder import Recorder
-from gpuemu.sass.machine.scheduling.cluster_state import ClusterWait
 from gpuemu.sass.machine.scheduling.control import ControlFlow
-from gpuemu.sass.machine.scheduling.groups import Group, Turn
+from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, OVER, STARTED, Group, Turn
 from gpuemu.sass.machine.scheduling.polls import Polls
 from gpuemu.sass.semantics import build
 from gpuemu.sass.semantics.mbarrier_waits import pending
@@ -51,8 +50,8 @@ class Steps(ControlFlow):
     def _first_lane(self, mask: Mask) -> int:
         return int(np.argmax(self._present(mask)))
 
-    def _take(self, turn: Turn, bridge: Bridge | None) -> bool:
-        """Execute a group until it splits, waits, ends or reaches its limit; return whether the turn is over.
+    def _take(self, turn: Turn, bridge: Bridge | None) -> int:
+        """Execute a group until it splits, waits, ends or reaches its limit; return what became of the turn.
 
         With a bridge, return after one instruction, or before one that compiled loops can now execute.
         """
@@ -61,6 +60,7 @@ class Steps(ControlFlow):
         steps, guards, handlers, mask = self._steps, self._guards, self._handlers, group.mask
         log_step, log_set, keep, logs = recorder.steps.append, recorder.sets.append, self._keep, self._logs
         by_lane = environment.observer is not None and environment.observer.follows_lanes
+        looks = self.polls.looks
         while turn.done < turn.most:
             pc = group.pc
             if pc >= len(steps):
@@ -71,11 +71,13 @@ class Steps(ControlFlow):
                     "no instruction after it",
                     "End the code with EXIT",
                 )
-            if self._awaits[pc] and self._waits(group, pc):
-                group.gives_way = True
-                return True
+            if self._awaits[pc]:
+                waits = self._waits(group, pc)
+                if waits != STARTED:
+                    group.gives_way |= waits == OVER
+                    return waits
             if bridge is not None and self._learns(bridge, pc):
-                return False
+                return STARTED
             turn.done += 1
             environment.clock += 1
             if environment.clock % PULSE == 0:
@@ -90,16 +92,19 @@ class Steps(ControlFlow):
             self._steps_taken += 1
             if handler is not None:
                 if not handler(group, pc):
-                    return True
+                    return OVER
             else:
                 self._execute(pc, mask, recorder)
                 group.pc = pc + 1
+                if looks.all_wait:
+                    looks.all_wait = False
+                    return ALL_WAIT
             if group.pc >= turn.limit:
-                return True
+                return OVER
             if bridge is not None and turn.done < turn.most:
-                return False
+                return STARTED
         group.gives_way = True
-        return True
+        return OVER
 
     def _execute(self, pc: int, mask: Mask, recorder: Recorder) -> None:
         """Execute an instruction that does not control where lanes continue."""
@@ -165,7 +170,7 @@ class Steps(ControlFlow):
                 except (UnsupportedError, ExecutionError):
                     pass  # it may not be executed
 
-    def _waits(self, group: Group, pc: int) -> bool:
+    def _waits(self, group: Group, pc: int) -> int:
         """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
 
         They do so only if other lanes can continue. Therefore a loop around a look, or a look that sleeps, is in the
@@ -174,16 +179,16 @@ class Steps(ControlFlow):
         """
         here, cluster = self._effective(group, pc), self.environment.memory.cluster
         if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
-            return False
+            return STARTED
         if pc not in self._pending:
             self._pending[pc] = pending(self._sites[pc])
         if not self._pending[pc](here) or (cluster is None and self.polls.looks.all_since is not None):
-            return False
+            return STARTED
         clock, times = self._in_vain
         self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1
         if self._in_vain[1] <= 2 * len(self._groups):
-            return True
+            return OVER
         if cluster is None:
-            return False
+            return STARTED
         self._in_vain = 0, 0
-        raise ClusterWait
+        return CLUSTER_WAITS
