@@ -16,6 +16,7 @@ from multiprocessing import forkserver, get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+UNREAD = "a pipe whose reader is gone"
 SERVER = get_context("forkserver")
 SERVER.set_forkserver_preload(["loaded_ahead"])
 
@@ -29,26 +30,31 @@ class Ran:
     errors: str
 
 
-def gpuemu(*arguments: str, cwd: Path = ROOT, **environment: str) -> Ran:
-    """Run `gpuemu ARGUMENTS...` in a folder, with the test's environment and what is given beside."""
-    (ran,) = gpuemu_each([arguments], cwd, **environment)
+def gpuemu(*arguments: str, cwd: Path = ROOT, output: str = "", **environment: str) -> Ran:
+    """Run `gpuemu ARGUMENTS...` in a folder, with the test's environment and what is given beside.
+
+    `output`: a file that gets standard output, or UNREAD; "" for one that the result has.
+    """
+    (ran,) = gpuemu_each([arguments], cwd, output, **environment)
     return ran
 
 
-def gpuemu_each(commands: Sequence[Sequence[str]], cwd: Path = ROOT, **environment: str) -> list[Ran]:
+def gpuemu_each(
+    commands: Sequence[Sequence[str]], cwd: Path = ROOT, output: str = "", **environment: str
+) -> list[Ran]:  # fmt: skip
     """Run commands one after another in one process: it loads compiled code, and what they read, once."""
     with tempfile.TemporaryDirectory() as folder:
         inside = {**os.environ, **environment}
-        process = SERVER.Process(target=_inside, args=(commands, str(cwd), inside, folder))
+        process = SERVER.Process(target=_inside, args=(commands, str(cwd), inside, folder, output))
         with _tests_on_the_path():
             process.start()
         process.join()
         found = []
         for number in range(len(commands)):
             files = [Path(folder, f"{name}{number}") for name in ("output", "errors", "status")]
-            output, errors, status = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
+            said, errors, status = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
             assert process.exitcode is not None
-            found.append(Ran(int(status) if status else process.exitcode, output, errors))
+            found.append(Ran(int(status) if status else process.exitcode, said, errors))
     return found
 
 
@@ -76,14 +82,25 @@ def processor_s() -> float:
         return 0.0
 
 
-def _inside(commands: Sequence[Sequence[str]], cwd: str, environment: Mapping[str, str], folder: str) -> None:
+def _opened(file: str) -> int:
+    if file != UNREAD:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+def _inside(
+    commands: Sequence[Sequence[str]], cwd: str, environment: Mapping[str, str], folder: str, output: str
+) -> None:  # fmt: skip
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
     main = importlib.import_module("gpuemu.cli.main").main
     for number, arguments in enumerate(commands):
-        for descriptor, name in enumerate(("output", "errors"), start=1):
-            file = os.open(f"{folder}/{name}{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        files = output or f"{folder}/output{number}", f"{folder}/errors{number}"
+        for descriptor, name in enumerate(files, start=1):
+            file = _opened(name)
             os.dup2(file, descriptor)
             os.close(file)
         sys.argv = ["gpuemu", *arguments]

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked import UNREAD, gpuemu
 
 from gpuemu.base.errors import Problem
 from gpuemu.base.shown import shown
@@ -53,13 +54,13 @@ def test_a_stream_that_takes_nothing_is_one_line_and_exit_code_2(command: str, h
     if how == "closed":
         done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *GPUEMU, *words], env=ENVIRONMENT, cwd=tmp_path,
                               stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
+        status, said = done.returncode, done.stderr
     else:
-        with open("/dev/full", "w") as stream:
-            done = subprocess.run([*GPUEMU, *words], stdout=stream, env=ENVIRONMENT, cwd=tmp_path,
-                                  stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
-    assert done.stderr.endswith(CUT_OFF.format("no space left on device" if how == "full" else how))
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 2
+        ran = gpuemu(*words, cwd=tmp_path, output="/dev/full")
+        status, said = ran.status, ran.errors
+    assert said.endswith(CUT_OFF.format("no space left on device" if how == "full" else how))
+    assert "Traceback" not in said
+    assert status == 2
 
 
 READ_IN_PART = [
@@ -81,14 +82,10 @@ READ_IN_PART = [
 def test_a_reader_that_stops_early_is_no_error_and_changes_no_exit_code(
     words: list[str], status: int, tmp_path: Path
 ) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as stream:
-        done = subprocess.run([*GPUEMU, *words], stdout=stream, env=ENVIRONMENT, cwd=tmp_path,
-                              stderr=subprocess.PIPE, text=True, check=False)  # fmt: skip
-    assert done.returncode == status
-    assert not any(word in done.stderr for word in ("standard output", "Traceback", "BrokenPipe", "Exception ignored"))
-    assert status or done.stderr == ""
+    ran = gpuemu(*words, cwd=tmp_path, output=UNREAD)
+    assert ran.status == status
+    assert not any(word in ran.errors for word in ("standard output", "Traceback", "BrokenPipe", "Exception ignored"))
+    assert status or ran.errors == ""
 
 
 @pytest.mark.slow
@@ -137,13 +134,11 @@ def evil_trace(folder: Path) -> Path:
     ids=" ".join,
 )  # fmt: skip
 def test_no_command_sends_the_control_characters_of_a_name(words: list[str], tmp_path: Path) -> None:
-    path = evil_trace(tmp_path)
-    done = subprocess.run([*GPUEMU, words[0], path.name, *words[1:]], cwd=tmp_path, env=ENVIRONMENT, text=True,
-                          capture_output=True, check=False)  # fmt: skip
-    for text in (done.stdout, done.stderr):
+    ran = gpuemu(words[0], evil_trace(tmp_path).name, *words[1:], cwd=tmp_path)
+    for text in (ran.output, ran.errors):
         assert not {"\x1b", "\x07", "\x7f", "\x9b"} & {*text}
         assert "Traceback" not in text
-    assert done.stdout or done.stderr
+    assert ran.output or ran.errors
 
 
 def on_a_terminal(command: list[str], folder: Path, **environment: str) -> bytes:
