@@ -71,6 +71,7 @@ class Terminal:
         except OSError as error:
             if self._must_take:
                 raise OutputError((error.strerror or str(error)).lower()) from None
+            self.end()
         return length
 
     @property

@@ -20,7 +20,7 @@ from gpuemu.cli.main import COMMANDS
 from gpuemu.cli.terminal import OutputError, Terminal, style, terminals
 
 GPUEMU = [sys.executable, "-m", "gpuemu"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": ""}
 CUT_OFF = "error: standard output: cannot write ({}). The output is incomplete.\n"
 EVIL = "\x1b]0;owned\x07\x1b[31m\x9b2J\x7f"
 PRINTING = {
