@@ -171,16 +171,13 @@ def test_what_was_compiled_is_found_by_the_next_process(tmp_path: Any) -> None:
     assert [again() for _ in range(2)] == [(0, ""), (1, "")]
     (file,) = tmp_path.glob("tensor-*/**/*.nbc")
     content = bytearray(file.read_bytes())
-    for damage in (content[:100], b"", None, bytes([*content[:-9], content[-9] ^ 1, *content[-8:]])):
-        if damage is None:
-            file.unlink()
-        else:
-            file.write_bytes(damage)
-        hits, said = again()
-        assert hits == 0
-        assert said.count("\n") == 1
-        assert "damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed." in said
-        assert again() == (1, "")
+    content[-9] ^= 1  # tests/base/test_cache.py has other damage
+    file.write_bytes(content)
+    hits, said = again()
+    assert hits == 0
+    assert said.count("\n") == 1
+    assert "damaged in the cache of compiled code. gpuemu deletes it and makes it again when needed." in said
+    assert again() == (1, "")
 
 
 def test_operands_that_may_only_be_read_are_multiplied_too() -> None:
