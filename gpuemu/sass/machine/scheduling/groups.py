@@ -43,7 +43,7 @@ class Group:
 
 
 STARTED, OVER, ALL_WAIT, CLUSTER_WAITS = range(4)
-"""What became of a turn: it goes on later, or is over, or all lanes of the CTA wait for other CTAs, or for those of its
+"""The state of a turn: it goes on later, or is over, or all lanes of the CTA wait for other CTAs, or for those of its
 cluster.
 """
 
