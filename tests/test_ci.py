@@ -61,7 +61,6 @@ TOOL = """#!/bin/sh
 echo "$(basename "$0") $* [$GPUEMU_TEST_ARCHITECTURES]" >> "$LOG"
 [ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "no bytecode is kept" >> "$LOG"
 case "$*" in *pytest*) [ "$GPUEMU_CHROMIUM" = required ] || echo "no browser is demanded" >> "$LOG";; esac
-case "$0" in *mypy) [ "$MYPY_CACHE_DIR" = "$XDG_CACHE_HOME/gpuemu-mypy" ] || echo "mypy begins anew" >> "$LOG";; esac
 echo "this is $(basename "$0")"
 case "$(basename "$0") $*" in *"$FAILS"*) exit 3;; esac
 """
@@ -88,7 +87,6 @@ def ran(folder: Path, *words: str, fails: str = "nothing") -> tuple[int, list[st
     log = folder.with_name("log")
     log.write_text("")
     environment = {**os.environ, "LOG": str(log), "FAILS": fails, "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["XDG_CACHE_HOME"] = str(folder.parent)
     for name in ("GPUEMU_TEST_ARCHITECTURES", "GPUEMU_CHROMIUM"):
         environment.pop(name, None)
     done = subprocess.run(

@@ -20,7 +20,7 @@ from gpuemu.sass.machine.operands import Site
 from gpuemu.sass.machine.recording.recorder import Recorder
 from gpuemu.sass.machine.scheduling.cluster_state import Clusters, Incoming
 from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
-from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, OVER, STARTED, Convergence, Group, Turn
+from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, GOES_ON, OVER, Convergence, Group, Turn
 from gpuemu.sass.machine.scheduling.live_cta import Cta as Cta
 from gpuemu.sass.machine.scheduling.live_cta import Ended
 from gpuemu.sass.machine.scheduling.polls import Look, Looks
@@ -191,14 +191,14 @@ class CtaExecutor(Steps):
                     self._check_stuck()
                 if not self._groups:
                     return True
-                became = self._advance(cta)
-                if became == CLUSTER_WAITS:
+                state = self._advance(cta)
+                if state == CLUSTER_WAITS:
                     assert cta.cluster is not None
                     assert cta.last is not None
                     at = self._sites[cta.last.pc], self._first_lane(cta.last.mask)
                     cta.seen, cta.stuck_at = cta.cluster.changes, at
                     return False
-                if became == ALL_WAIT:
+                if state == ALL_WAIT:
                     if not self._let_go(self._lanes.exists):
                         return False
                     cta.looks.forget()
@@ -222,7 +222,7 @@ class CtaExecutor(Steps):
     def _advance(self, cta: Cta) -> int:
         """Execute turns by compiled loops, if they are there, and an instruction that they do not know; or a turn.
 
-        Return what became of the last turn.
+        Return the state of the last turn.
         """
         bridge = self._bridge_now()
         if bridge is not None:
@@ -242,12 +242,12 @@ class CtaExecutor(Steps):
         if turn is None:
             turn = cta.current = self._next_turn(cta)
         self._enter(turn, cta)
-        became = self._take(turn, bridge)
-        if became != STARTED:
+        state = self._take(turn, bridge)
+        if state != GOES_ON:
             cta.left -= turn.done * turn.warps
             cta.current = None
             self._executed = self.instructions(), self.environment.clock, 0
-        return became
+        return state
 
     # -- choosing -------------------------------------------------------------------------------------------
 

@@ -42,10 +42,8 @@ class Group:
     absent: tuple[int, NDArray[np.uint32] | None] = (-1, None)
 
 
-STARTED, OVER, ALL_WAIT, CLUSTER_WAITS = range(4)
-"""The state of a turn: it goes on later, or is over, or all lanes of the CTA wait for other CTAs, or for those of its
-cluster.
-"""
+GOES_ON, OVER, ALL_WAIT, CLUSTER_WAITS = range(4)
+"""The state of a turn. It goes on later, it is over, or all lanes of the CTA wait: for any CTA, or for its cluster."""
 
 
 @dataclass(eq=False)

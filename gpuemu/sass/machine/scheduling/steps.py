@@ -14,7 +14,7 @@ from gpuemu.sass.machine.lanes import Mask, any_lane, every_lane
 from gpuemu.sass.machine.operands import Step, UnsupportedError
 from gpuemu.sass.machine.recording.recorder import Recorder
 from gpuemu.sass.machine.scheduling.control import ControlFlow
-from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, OVER, STARTED, Group, Turn
+from gpuemu.sass.machine.scheduling.groups import ALL_WAIT, CLUSTER_WAITS, GOES_ON, OVER, Group, Turn
 from gpuemu.sass.machine.scheduling.polls import Polls
 from gpuemu.sass.semantics import build
 from gpuemu.sass.semantics.mbarrier_waits import pending
@@ -51,7 +51,7 @@ class Steps(ControlFlow):
         return int(np.argmax(self._present(mask)))
 
     def _take(self, turn: Turn, bridge: Bridge | None) -> int:
-        """Execute a group until it splits, waits, ends or reaches its limit; return what became of the turn.
+        """Execute a group until it splits, waits, ends or reaches its limit; return the state of the turn.
 
         With a bridge, return after one instruction, or before one that compiled loops can now execute.
         """
@@ -73,11 +73,11 @@ class Steps(ControlFlow):
                 )
             if self._awaits[pc]:
                 waits = self._waits(group, pc)
-                if waits != STARTED:
+                if waits != GOES_ON:
                     group.gives_way |= waits == OVER
                     return waits
             if bridge is not None and self._learns(bridge, pc):
-                return STARTED
+                return GOES_ON
             turn.done += 1
             environment.clock += 1
             if environment.clock % PULSE == 0:
@@ -102,7 +102,7 @@ class Steps(ControlFlow):
             if group.pc >= turn.limit:
                 return OVER
             if bridge is not None and turn.done < turn.most:
-                return STARTED
+                return GOES_ON
         group.gives_way = True
         return OVER
 
@@ -171,24 +171,24 @@ class Steps(ControlFlow):
                     pass  # it may not be executed
 
     def _waits(self, group: Group, pc: int) -> int:
-        """Whether lanes with a pending look at an mbarrier, or a pending request for registers, let others go first.
+        """Return OVER if lanes with a pending look at an mbarrier, or a request for registers, let others go first.
 
         They do so only if other lanes can continue. Therefore a loop around a look, or a look that sleeps, is in the
         record once, independent of the order of execution. If all lanes of the CTA have looked in vain, all look once
-        more, to make sure that nothing ends the wait.
+        more, to make sure that nothing ends the wait. In a cluster, the result is then CLUSTER_WAITS.
         """
         here, cluster = self._effective(group, pc), self.environment.memory.cluster
         if (len(self._groups) == 1 and cluster is None) or not any_lane(here):
-            return STARTED
+            return GOES_ON
         if pc not in self._pending:
             self._pending[pc] = pending(self._sites[pc])
         if not self._pending[pc](here) or (cluster is None and self.polls.looks.all_since is not None):
-            return STARTED
+            return GOES_ON
         clock, times = self._in_vain
         self._in_vain = self.environment.clock, times + 1 if clock == self.environment.clock else 1
         if self._in_vain[1] <= 2 * len(self._groups):
             return OVER
         if cluster is None:
-            return STARTED
+            return GOES_ON
         self._in_vain = 0, 0
         return CLUSTER_WAITS
