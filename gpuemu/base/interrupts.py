@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 _LOOK_S = 0.5
 """Interval at which a process checks that its parent still exists."""
 _HAS_MASK = hasattr(signal, "pthread_sigmask")
+_NO_WARNING = "ignore:resource_tracker:UserWarning"
 
 
 @contextmanager
@@ -44,12 +46,23 @@ def held() -> Iterator[None]:
 
 
 def ready_trackers() -> None:
-    """Start multiprocessing's resource tracker in advance, because Python 3.11 unblocks SIGINT when it starts it."""
+    """Start the resource trackers of multiprocessing and loky in advance, and keep their warnings off the terminal.
+
+    Python 3.11 unblocks SIGINT when it starts them. If a command ends while it tidies up, they remove what it leaves,
+    and a list of its locks would help nobody.
+    """
     if _HAS_MASK:
         from multiprocessing import resource_tracker
 
-        with held():
-            resource_tracker.ensure_running()
+        from loky.backend.resource_tracker import ensure_running
+
+        sys.warnoptions.append(_NO_WARNING)  # a tracker gets the options of this interpreter
+        try:
+            with held():
+                resource_tracker.ensure_running()
+                ensure_running()
+        finally:
+            sys.warnoptions.remove(_NO_WARNING)
 
 
 def follow(parent: int) -> None:

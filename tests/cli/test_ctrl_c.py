@@ -222,3 +222,18 @@ def test_where_it_is_ignored_it_stays_ignored() -> None:
     code = "with interrupts.running(): ready(); time.sleep(1)"
     *found, _ = signalled(code, 1, lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) and None)
     assert found == [0, "", ""]
+
+
+def test_a_command_that_ends_while_it_tidies_up_says_nothing_of_its_locks() -> None:
+    code = """
+from gpuemu.studies.elsewhere import _Processes
+with interrupts.running():
+    place = _Processes(b"", 1)
+    try:
+        ready()
+        time.sleep(60)
+    finally:
+        time.sleep(60)
+"""
+    *found, _ = signalled(code, 1)
+    assert found == [130, "", "interrupted\n"]
