@@ -59,14 +59,9 @@ def reach(program: Program, s: Spec, reads_ahead: int, arch: str) -> Reach:
     })  # fmt: skip
     for name, cycles in mma.most_common(1):
         late[name] = 2 * cycles
-    # A read or write beside products waits for each register until they leave the ports, one that writes twice until
-    # all queued products have gone.
+    # A read or write beside products waits for each register until they leave the ports.
     products = [op for op in used if op.product_cycles]
     late["tensor_core.warpgroup.first_read_cycles"] = 16 * max((op.product_period for op in products), default=0)
-    if products and any(op.second_read for op in used):
-        late["tensor_core.warpgroup.first_read_cycles"] += s.tensor_core_warpgroup_first_read_cycles
-        queued = s.tensor_core_warpgroup_queue_entries * max(op.product_cycles for op in products)
-        late["tensor_core.warpgroup.queue_entries"] = queued
     behind = sum(late.values())
     arithmetic = {"register_file.write_cycles": s.register_file_write_cycles}
     special = _special(program, s, counts)

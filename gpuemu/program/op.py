@@ -98,6 +98,8 @@ class OpNumbers:
     """The instructions that filled latches since the oldest kept register that it reads."""
     second_read: int = 0
     """Cycles after which an IMAD.WIDE reads its operands again; 0: it does not."""
+    writes_twice: bool = False
+    """An IMAD.WIDE writes the halves of its result one after the other."""
     free_every: int = 0
     """An mma leaves one of so many cycles to memory instructions; 0: none."""
     results: int = 0

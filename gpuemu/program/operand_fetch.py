@@ -93,7 +93,7 @@ def _of_one(
         fields["bank_writes"] = tuple(written)
     late, second_read = _read_late(instruction), arch.register_file.wide_second_read_cycles
     if late is not None and second_read:
-        fields["second_read"] = second_read
+        fields |= {"second_read": second_read, "writes_twice": len(results) > 1}
         addend = source_registers(instruction.opcode, instruction.operands)[late : late + 1]
         fields["upper"] = max((register for pair in addend for register in pair), default=-1)
     fills = any(fields.get("fetches_anew", ()))

@@ -221,21 +221,41 @@ def test_a_phase_that_never_ends_is_an_error() -> None:
         gpuemu.run(trace.build(), ARCH, engine="simpy")
 
 
-def test_what_writes_twice_waits_for_all_products_that_are_queued() -> None:
-    def taken(products: int) -> int:
-        trace = builder()
+def beside_products(products: int, instruction: str) -> TraceBuilder:
+    """Products of the first four of eight warps, and an instruction of theirs between two clock reads of all."""
+    trace = builder(256)
+    with trace.only(warps=[0, 1, 2, 3]):
         for _ in range(products):
             trace.emit("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
-        for _ in range(3):
-            trace.emit("NOP", control="B------:R-:W-:-:S15")
-        clock(trace)
-        trace.emit("IMAD.WIDE R2, R4, R5, R6", control="B------:R-:W-:-:S05")
+    for _ in range(3):
         trace.emit("NOP", control="B------:R-:W-:-:S15")
-        clock(trace)
-        first, then = clocks(trace)
-        return then - first
+    clock(trace)
+    with trace.only(warps=[0, 1, 2, 3]):
+        trace.emit(instruction, control="B------:R-:W-:-:S05")
+    trace.emit("NOP", control="B------:R-:W-:-:S15")
+    clock(trace)
+    return trace
 
-    assert taken(6) - taken(5) == 128 - 1  # the sixth issues a cycle behind the fifth
+
+def between_clocks(trace: TraceBuilder) -> list[int]:
+    return [warp.clock_reads[1] - warp.clock_reads[0] for warp in warps_of(trace)]
+
+
+def test_what_writes_twice_waits_for_all_products_that_are_queued() -> None:
+    few, many = (between_clocks(beside_products(products, "IMAD.WIDE R2, R4, R5, R6"))[0] for products in (5, 6))
+    assert many - few == 128 - 1  # the sixth issues a cycle behind the fifth
+
+
+def test_a_warp_that_waits_for_products_holds_no_other_up() -> None:
+    """H100: with IMAD.WIDE of two warpgroups, the products of one do not wait behind the other's IMAD.WIDE."""
+    taken = between_clocks(beside_products(6, "IMAD.WIDE R2, R4, R5, R6"))
+    assert min(taken[:4]) > 6 * 128 - 100
+    assert max(taken[4:]) < 40
+
+
+def test_what_writes_once_behind_its_second_read_goes_between_products() -> None:
+    alone, beside = (max(between_clocks(beside_products(products, "IMAD.HI R2, R4, R5, RZ"))) for products in (0, 6))
+    assert beside - alone <= 4
 
 
 def test_wavefronts_of_products_are_counted_once_for_four_warps() -> None:

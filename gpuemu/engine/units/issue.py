@@ -23,6 +23,7 @@ from gpuemu.engine.units.pipes import closed_before, occupy, shut, stand
 from gpuemu.engine.units.ports import Ports, entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
 from gpuemu.engine.units.taking import take
+from gpuemu.engine.units.warpgroup import free_twice
 from gpuemu.program.stall_reasons import (
     BARRIER,
     BRANCH_RESOLVING,
@@ -89,9 +90,25 @@ def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
         there = line_there(state, op.code_line, now)
     if there <= now and op.constant_line >= 0:
         there, reason = constant_there(state, op.constant_line, OPERAND, now), IMC_MISS
+    return _waits(state, core, w, there, reason, now)
+
+
+def waits_for_products(state: State, c: int, w: int, now: int) -> int:
+    """Whether the warp's next instruction, which writes twice and might issue `now`, waits for the end of products.
+
+    Other warps go on meanwhile.
+    """
+    warp, products = state.warps[w], state.products[c]
+    there = free_twice(products, now + 1, state.ops[warp.op].second_read) - 1
+    return _waits(state, state.cores[c], w, there, DISPATCH_STALL, now)
+
+
+def _waits(state: State, core: Core, w: int, there: int, reason: int, now: int) -> int:
+    """Whether a warp that might issue `now` waits until the cycle `there`; if so, it waits for this reason."""
     if there <= now:
         return 0
-    _log_wait(state, core, w, op, now)
+    warp = state.warps[w]
+    _log_wait(state, core, w, state.ops[warp.op], now)
     counted: Counted = state.counted[w]
     counted.stall, counted.stood = 1, 0
     warp.seen_at, warp.stalled_until = -1, now

@@ -146,7 +146,7 @@ def _keep_up(state: State, c: int, warp: Warp, op: OpRecord, cycle: int, keeps: 
     ports.last_stop = -1
     ports.last_reads_twice = 1 if op.second_read > 0 else 0
     # A stop right after this instruction leaves the ports more time; the next instruction comes a slot later.
-    late = _stop(state, c, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read)
+    late = _stop(state, c, max(has_all, due + _held(state, warp, op, fresh_from)), op.second_read, op.writes_twice)
     if entry + op.stall_cycles >= due:  # else the instructions that it holds up have gone by then
         ports.late += late
         ports.late_again = op.second_read
@@ -184,7 +184,7 @@ def _reserve(state: State, c: int, w: int, op: OpRecord, start: int, now: int) -
     _tensor_writes(state, ports, writes, op.results, now)
     last = reserve(state, c, at, count, start)
     if ports.last_start == now - 1 and last > start:
-        _stop(state, c, last, 0)
+        _stop(state, c, last, 0, 0)
 
 
 def _tensor_writes(state: State, ports: Ports, first: int, count: int, now: int) -> None:
@@ -195,22 +195,24 @@ def _tensor_writes(state: State, ports: Ports, first: int, count: int, now: int)
         state.tensor_writes[ports.tensor_writes_at + (cycle & mask)] = cycle
 
 
-def _writes(state: State, c: int, cycle: int) -> int:
-    ports: Ports = state.ports[c]
-    if products_at_registers(state.products[c], cycle + 1):
-        return 1
+def _mma_writes(state: State, ports: Ports, cycle: int) -> int:
     return 1 if state.tensor_writes[ports.tensor_writes_at + (cycle & ports.write_mask)] == cycle else 0
 
 
-def _stop(state: State, c: int, read_by: int, second_read: int) -> int:
+def _stop(state: State, c: int, read_by: int, second_read: int, writes_twice: int) -> int:
     """Let the sub-core stand until the last reader has its registers and can write; returns the number of cycles."""
     core = state.cores[c]
     ports: Ports = state.ports[c]
     late = max(0, read_by - ports.last_due)
     if ports.last_writes >= 0:
         writes = ports.last_writes
-        # Products leave every second pair of cycles: an mma that writes twice, two cycles apart, waits for their end.
-        while _writes(state, c, writes + late) or _writes(state, c, writes + late + second_read):
+        # A second read gives the result (IMAD.HI) or its upper half. IMAD.WIDE has waited for products (`issue`).
+        first = 0 if writes_twice else second_read
+        while (
+            products_at_registers(state.products[c], writes + late + first + 1)
+            or _mma_writes(state, ports, writes + late + first)
+            or (writes_twice and _mma_writes(state, ports, writes + late + second_read))
+        ):
             late += 1
         ports.last_writes += late
     late += second_read

@@ -11,7 +11,7 @@ from gpuemu.engine.records import NEVER, Record
 from gpuemu.engine.setup import Setup
 from gpuemu.engine.state import Core, State, Warp
 from gpuemu.engine.unit import Kept, Unit, each_sub_core
-from gpuemu.engine.units.issue import issue, waits_for_caches
+from gpuemu.engine.units.issue import issue, waits_for_caches, waits_for_products
 from gpuemu.engine.units.order import count, give_way, goes_before, is_kept
 from gpuemu.engine.units.pipes import closed_before
 from gpuemu.engine.units.ports import goes_on_at, next_stop
@@ -47,6 +47,8 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
             and (code_waits or state.ops[warp.op].constant_line >= 0)
             and waits_for_caches(state, core, w, now)
         ):
+            possible = warp.ready_at
+        if possible <= now and state.ops[warp.op].writes_twice and waits_for_products(state, c, w, now):
             possible = warp.ready_at
         if possible <= now:
             choices[choices_at + ready] = w

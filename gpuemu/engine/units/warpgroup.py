@@ -6,7 +6,8 @@ the queue; the others go ahead, up to where they meet it. When all warps have is
 tensor cores for its duration, one product after another, whichever warpgroups they belong to. The duration is half a
 cycle per column, or a cycle per wavefront of its operands in shared memory, whichever is longer. Its sums are there
 `latency_cycles` after its turn, but the next product of a chain does not wait for them. Working products take the ports
-of the register file in two of each four cycles, bank by bank, so arithmetic beside them takes twice as long.
+of the register file in two of each four cycles, bank by bank, so arithmetic beside them takes twice as long. A warp
+with an instruction that writes twice, two cycles apart (IMAD.WIDE), waits for the end of all products.
 WARPGROUP.DEPBAR waits until all but the last groups of the warp's products are done. If the warps do not have the same
 products, each warp is alone.
 """
@@ -116,6 +117,16 @@ def products_at_registers(products: Products, cycle: int) -> int:
     if cycle < products.reads_from or cycle >= products.reads_until:
         return 0
     return 1 if (cycle - products.reads_from) % products.period < products.busy else 0
+
+
+def free_twice(products: Products, cycle: int, apart: int) -> int:
+    """The first cycle from `cycle` on, to within a period, in which products leave the ports, and again `apart` cycles
+    later: the end of the products if they never do.
+    """
+    for at in range(cycle, cycle + products.period):
+        if products_at_registers(products, at) == 0 and products_at_registers(products, at + apart) == 0:
+            return cycle
+    return products.reads_until
 
 
 def take_wait(state: State, c: int, w: int, o: int, now: int) -> None:
