@@ -1,8 +1,8 @@
 """The fast lane, `pytest -m "not slow"`: what it leaves out, and what should be left out of it.
 
-A test that takes more than a second of processor time has the mark `slow`: the test, its module, or those cases of it
-that take so long. The end of a run lists tests that take longer and lack the mark. Nothing fails for it, because other
-work on the machine counts into such times.
+A test that takes more than 0.3 s of processor time has the mark `slow`: the test, its module, or those cases of it that
+take so long. The end of a run lists tests that take more than a second and lack the mark. Nothing fails for it, because
+other work on the machine counts into such times.
 
 The fast lane runs tests of several architectures with two of them: sm_90, and one that the commit's hash chooses.
 GPUEMU_TEST_ARCHITECTURES names others for any run, such as sm_90,sm_75 or all. Without "not slow" all are run.
@@ -30,7 +30,7 @@ FAST = "not slow"
 ALWAYS = "sm_90"
 """The architecture that is measured."""
 LONG_S = 1.0
-"""Processor seconds above which a test belongs out of the fast lane."""
+"""Processor seconds above which a test belongs out of the fast lane even where other work shares the machine."""
 
 
 def commit(folder: Path = ROOT) -> str:

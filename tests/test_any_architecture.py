@@ -89,6 +89,7 @@ def _rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.slow
 @always
 @given(kernels(), architectures())
 def test_both_drivers_and_all_views_agree_on_any_architecture(trace, arch):

@@ -291,5 +291,6 @@ def larger() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_functions_are_short_and_have_few_parameters() -> None:
     assert larger() == LARGER

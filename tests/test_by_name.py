@@ -24,6 +24,7 @@ def refused(call: Any, *args: Any, **named: Any) -> str:
     return "\n".join(brief(caught.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS, ids=["name", "text", "path", "itself"])
 def test_an_architecture_is_taken_by_name_by_path_and_itself(arch: Any) -> None:
     cycles = gpuemu.run(gpuemu.load_trace("v5_swizzle"), gpuemu.load_arch("sm_89")).cycles
@@ -105,6 +106,7 @@ def test_rows_of_tables_are_found_by_the_profilers_words() -> None:
     assert result.global_memory["Global Load"].sectors == 32
 
 
+@pytest.mark.slow
 def test_grids_and_blocks_have_one_shape_everywhere() -> None:
     for block in (64, (64,), (64, 1), (64, 1, 1)):
         builder = gpuemu.TraceBuilder("k", arch="sm_89", grid=2, block=block)

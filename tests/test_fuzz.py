@@ -14,6 +14,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).resolve().parent.parent / "tools" / "fuzz"
 OF_EACH_HUNDREDTH = 40
 """Inputs for each hundredth of them that a kind makes: 4,000 in all, a minute."""

@@ -52,6 +52,7 @@ def test_the_fast_lane_has_two_architectures_and_no_slow_test(outcome: pytest.Py
     ran.stdout.fnmatch_lines(["architectures: sm_90, sm_80 (GPUEMU_TEST_ARCHITECTURES=all runs all)"])
 
 
+@pytest.mark.slow
 def test_other_runs_have_all_architectures_unless_some_are_named(
     outcome: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +63,7 @@ def test_other_runs_have_all_architectures_unless_some_are_named(
     outcome.runpytest_inprocess("-p", "lanes").assert_outcomes(passed=1 + 1 + 1 + 1, deselected=5 + 1)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_lists_long_tests_without_the_mark(
     outcome: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from gpuemu.base.extras import CUDA_TOOLS, INSTALL
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 TRANSPOSE = ("examples/kernels/transpose.cu", "--block", "256")
 WITHOUT = """

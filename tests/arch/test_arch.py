@@ -688,6 +688,7 @@ tensor_core:
     ]
 
 
+@pytest.mark.slow
 def test_a_new_tensor_mode_may_be_added(here):
     text = "extends: sm_89\ntensor_core:\n  operations:\n"
     text += "    m16n8k32.f32.e4m3: {latency_cycles: 33, issue_interval_cycles: 32}\n"

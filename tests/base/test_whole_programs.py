@@ -42,6 +42,7 @@ def program(**more: Any) -> Any:
     return outermost
 
 
+@pytest.mark.slow
 def test_a_program_of_parts_computes_what_its_functions_say() -> None:
     assert program()(np.array([4, -7, 3]), 1) == 10 * (-7 + 7) - 7
     assert program()(np.array([4.5, 7.0, 3.0]), 2) == 10 * 6.0 + 3.0
@@ -64,6 +65,7 @@ def test_each_part_is_in_one_translation_and_none_has_one_of_its_own(monkeypatch
     )
 
 
+@pytest.mark.slow
 def test_bounds_are_checked_in_a_part() -> None:
     assert program(boundscheck=True)(np.array([4, 7]), 1) == 10 * 11 + 4
     with pytest.raises(IndexError):

@@ -247,6 +247,7 @@ def test_sarif_of_machine_code_names_the_source_as_it_was_given_and_a_cubin_with
         assert f"at {location['physicalLocation']['address']['relativeAddress']:#06x}" in one["message"]["text"]
 
 
+@pytest.mark.slow
 def test_sarif_puts_a_conflict_into_the_header_where_it_stands_and_names_the_line_that_called_it(
     tmp_path: Path,
 ) -> None:
@@ -266,6 +267,7 @@ def test_sarif_puts_a_conflict_into_the_header_where_it_stands_and_names_the_lin
     assert lines == [("inc/deep.cuh:2", ["k/tile.cu:7"]), ("k/near.cuh:2", ["k/tile.cu:5"])]
 
 
+@pytest.mark.slow
 def test_check_writes_its_findings_as_sarif_with_both_lines_of_a_race(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```cuda\n(// broken\.cu\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -295,6 +297,7 @@ def test_the_summary_for_github_has_the_verdicts_the_tables_and_the_lines(folder
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
 
 
+@pytest.mark.slow
 def test_forms_beside_the_text_come_from_the_same_run_and_are_the_same(folder: Path) -> None:
     also = [word for form in ("junit", "sarif", "github", "json") for word in ("--also", f"{form}={form}.out")]
     ran = gpuemu("run", "column.yaml", "--fail-on", "cycles>0", *also, cwd=folder)
@@ -305,6 +308,7 @@ def test_forms_beside_the_text_come_from_the_same_run_and_are_the_same(folder: P
         assert (folder / f"{form}.out").read_text(encoding="utf-8") == alone.output
 
 
+@pytest.mark.slow
 def test_diff_fails_where_b_is_worse_than_a_by_more_than_is_allowed() -> None:
     words = ("diff", "v5_swizzle", "v2_shared_memory")
     worse = gpuemu(*words, "--allow", "excess_wavefronts=8", "--allow", "warp_instructions=0")

@@ -117,6 +117,7 @@ def test_every_name_of_a_group_is_a_parameter_of_some_command() -> None:
     assert {name for names in GROUPS.values() for name in names.split()} <= known
 
 
+@pytest.mark.slow
 def test_help_off_a_terminal_has_100_columns_unless_the_environment_says_otherwise() -> None:
     import os
 

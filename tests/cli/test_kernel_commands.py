@@ -18,6 +18,7 @@ from gpuemu.sass.tools.disassembly import load_cubin
 SOURCES = Path(__file__).resolve().parents[2] / "traces" / "src"
 
 
+@pytest.mark.slow
 def test_a_source_becomes_a_trace_that_runs(tmp_path: Path) -> None:
     source = str(SOURCES / "v5_swizzle.cu")
     done = forked.gpuemu(
@@ -46,6 +47,7 @@ def test_a_cubin_runs_with_arguments_and_gives_its_results_back(tmp_path: Path) 
     np.testing.assert_array_equal(np.load(tmp_path / "in.npy"), tile)
 
 
+@pytest.mark.slow
 def test_a_trace_takes_the_text_of_its_source_along_on_request(tmp_path: Path) -> None:
     """Which the source page and the report then show where the file is not at hand; one at hand goes before it."""
     source = SOURCES / "v5_swizzle.cu"

@@ -122,6 +122,7 @@ def test_other_forms_are_refused(text: str, found: str) -> None:
     assert found in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "found"),
     [

@@ -48,6 +48,7 @@ def test_traces_that_ship_run_alike(name):
     compare(gpuemu.load_trace(name), machine("sm_75" if "/" in name else "sm_90"))
 
 
+@pytest.mark.slow
 @at_random
 @given(kernels(), machines())
 def test_kernels_and_machines_at_random_run_alike(trace, arch):
@@ -143,6 +144,7 @@ def test_a_request_that_an_mma_delays_moves_what_its_sub_core_waits_for():
     compare(trace.build(), arch)
 
 
+@pytest.mark.slow
 @at_random
 @given(st.randoms(use_true_random=False), st.sampled_from([(1, 17), (10, 17), (10, 5)]))
 def test_what_comes_back_meets_what_an_mma_or_a_special_function_writes(random, cycles):

@@ -45,6 +45,7 @@ def test_without_control_words_its_registers_are_waited_for(toy):
     assert last == first + 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", [True, False])
 def test_compiled_code_has_it_too(toy, control, monkeypatch):
     pytest.importorskip("numba")

@@ -97,6 +97,7 @@ SENT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instruction", SENT)
 def test_what_others_send_is_read_first(instruction):
     """An FFMA of three registers of a bank loses a cycle for each that the bank's port reads meanwhile for another unit."""
@@ -110,6 +111,7 @@ def test_what_others_send_is_read_first(instruction):
             assert lost(lines) == last - distance - 2, (bank, distance)
 
 
+@pytest.mark.slow
 def test_stores_send_one_behind_another():
     """Four STS of two even registers each, then an FFMA of three."""
     found = {

@@ -110,6 +110,7 @@ def test_every_element_has_exactly_one_place(name):
     assert sorted(fragment.position.reshape(-1)) == list(range(fragment.rows * fragment.columns))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(TABLES)), st.lists(st.integers(0, 3), max_size=2), st.integers(0, 2**32))
 def test_registers_to_matrix_and_back_for_any_batch_of_warps(name, batch, seed):
     fragment, _ = TABLES[name]

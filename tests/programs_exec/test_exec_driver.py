@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gpuemu.sass.machine.memory.tensor_map import decode
 
 DRIVER = r"""
@@ -62,6 +64,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_a_client_of_the_driver(execute: Callable[..., Any]) -> None:
     run = execute(DRIVER)
     lines = dict(line.rsplit(" ", 1) for line in run.out.splitlines())
@@ -154,6 +157,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_virtual_memory_is_mapped_moved_and_given_back(execute: Callable[..., Any]) -> None:
     run = execute(HEAD + DO + VIRTUAL)
     lines = run.out.splitlines()
@@ -203,6 +207,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_images_are_linked_and_the_best_block_is_found(execute: Callable[..., Any]) -> None:
     run = execute(HEAD + DO + LINK)
     lines = run.out.splitlines()
@@ -227,6 +232,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_a_callback_for_logs_is_registered_before_cuinit_and_hears_nothing(execute: Callable[..., Any]) -> None:
     """TileLang with torch 2.14 registers one."""
     assert execute(HEAD + DO + LOGS).out.splitlines() == [
@@ -250,6 +256,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_tensor_maps_of_sm_100_have_their_swizzles_and_elements_of_four_bits(execute: Callable[..., Any]) -> None:
     lines = execute(HEAD + DO + MAPS).out.splitlines()
     assert lines[0::2] == ["cuTensorMapEncodeTiled 0"] * 6 + ["cuTensorMapEncodeTiled 1"]
@@ -285,6 +292,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_tensor_maps_of_im2col_have_their_corners_and_pixels(execute: Callable[..., Any]) -> None:
     lines = execute(HEAD + DO + COLUMNS).out.splitlines()
     assert lines[0::2] == ["cuTensorMapEncodeIm2col 0"] * 3 + ["cuTensorMapEncodeIm2col 1"] * 3

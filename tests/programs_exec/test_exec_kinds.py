@@ -35,6 +35,7 @@ def test_launches_that_differ_in_an_argument_are_soon_predicted(cubin: bytes) ->
     assert {one.elapsed_cycles for one in program.launches if not one.timed} <= simulated
 
 
+@pytest.mark.slow
 def test_launches_whose_argument_changes_their_accesses_are_simulated(cubin: bytes) -> None:
     program = Program(cubin)
     data, out = program.allocate(np.zeros(1 << 18, "i4")), program.allocate(np.zeros(64, "i4"))
@@ -99,6 +100,7 @@ def test_the_time_limit_ends_a_cta(cubin: bytes, monkeypatch: pytest.MonkeyPatch
     assert (one.values, one.is_late, one.elapsed_cycles) == ("sampled", True, None)
 
 
+@pytest.mark.slow
 def test_long_ctas_are_recorded_less_often(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[Any] = []
     before = executing.time
@@ -113,6 +115,7 @@ def test_long_ctas_are_recorded_less_often(cubin: bytes, monkeypatch: pytest.Mon
     assert len(long) == 2
 
 
+@pytest.mark.slow
 def test_a_launch_finds_in_l2_what_the_program_used_before(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[Any] = []
     before = executing.time

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from fake_device import build
 
+pytestmark = pytest.mark.slow
+
 ADD = r"""
 #include <cstdio>
 __global__ void add(const int *a, const int *b, int *c, int n) {

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAD = r"""
 #include <cstdio>
 #include <cstring>

@@ -258,6 +258,7 @@ def test_pieces_all_over_a_long_cta_give_the_time_of_the_whole(cubin: bytes, gri
     assert times[1].elapsed == pytest.approx(times[0].elapsed, rel=0.1)
 
 
+@pytest.mark.slow
 def test_pieces_are_the_same_kind_of_record_without_compiled_loops(
     cubin: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

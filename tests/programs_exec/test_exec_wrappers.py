@@ -33,6 +33,7 @@ int main(int count, char **words) {
 """
 
 
+@pytest.mark.slow
 def test_jumps_that_a_stripped_library_exports_name_its_runtime(execute: Callable[..., Any], tmp_path: Path) -> None:
     build(tmp_path, WRAPPERS, "-shared", "-O2", "-Xcompiler", "-fPIC,-O2", name="wrappers.so")
     library = tmp_path / "wrappers.so"
@@ -93,6 +94,7 @@ def run_warp(execute: Callable[..., Any], folder: Path, version: str) -> Any:
     return execute(USER_OF_WARP, "-ldl", arguments=(str(folder / "warp.so"),))
 
 
+@pytest.mark.slow
 def test_warps_own_functions_lead_to_this_runtime(execute: Callable[..., Any], tmp_path: Path) -> None:
     run = run_warp(execute, tmp_path, "1.19.3")
     assert run.out == "pools 0\n1\n6 6 5 5 7 7 6 6 5 5 7 7 ", run.err + str(run.refusals)
@@ -103,6 +105,7 @@ def test_warps_own_functions_lead_to_this_runtime(execute: Callable[..., Any], t
     ]
 
 
+@pytest.mark.slow
 def test_another_version_of_warp_is_refused_by_name(execute: Callable[..., Any], tmp_path: Path) -> None:
     run = run_warp(execute, tmp_path, "1.12.0")
     assert run.code == 125
@@ -122,6 +125,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_host_code_fills_in_parameters(execute: Callable[..., Any]) -> None:
     assert execute(FILLED).code == 37
 

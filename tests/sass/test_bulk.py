@@ -385,6 +385,7 @@ extern "C" __global__ void masked(unsigned char *out, const unsigned char *data,
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [0x5A0F, 0x8000, 0xFFFF, 0])
 def test_a_mask_selects_bytes_of_each_sixteen(mask: int, tmp_path: Path) -> None:
     source = tmp_path / "masked.cu"

@@ -40,6 +40,7 @@ NUMBER_PROGRAMS, NUMBERS_LEFT = 50, "cd5605e264f5cf22"
 """The same for programs with float64, pairs of 16-bit floats and atomics of 64 bits."""
 
 
+@pytest.mark.slow
 def test_random_programs_leave_what_they_always_left() -> None:
     together = hashlib.sha256()
     for seed in range(PROGRAMS):
@@ -47,6 +48,7 @@ def test_random_programs_leave_what_they_always_left() -> None:
     assert together.hexdigest()[:16] == LEFT
 
 
+@pytest.mark.slow
 def test_random_programs_with_products_and_atomics_leave_what_they_always_left() -> None:
     together = hashlib.sha256()
     for seed in range(random_programs.MORE_FROM, random_programs.MORE_FROM + MORE_PROGRAMS):
@@ -54,6 +56,7 @@ def test_random_programs_with_products_and_atomics_leave_what_they_always_left()
     assert together.hexdigest()[:16] == MORE_LEFT
 
 
+@pytest.mark.slow
 def test_random_programs_of_float64_and_halves_leave_what_they_always_left() -> None:
     together = hashlib.sha256()
     for seed in range(random_programs.NUMBERS_FROM, random_programs.NUMBERS_FROM + NUMBER_PROGRAMS):
@@ -61,6 +64,7 @@ def test_random_programs_of_float64_and_halves_leave_what_they_always_left() -> 
     assert together.hexdigest()[:16] == NUMBERS_LEFT
 
 
+@pytest.mark.slow
 def test_functions_of_every_step_are_inlined() -> None:
     text = source.text()
     for name in (*source._IN_EVERY_STEP, "compute", "compute_from_0"):
@@ -86,6 +90,7 @@ def test_a_new_cta_clears_local_memory_only_if_its_kernel_may_change_it(changes:
     assert (bridge._state[LOCAL_USED] >= 64 * 1024) == cleared
 
 
+@pytest.mark.slow
 def test_the_compiler_finishes_after_a_short_run_has_ended(tmp_path: Path) -> None:
     """Otherwise a user whose programs all end sooner would never have loops."""
     made = tmp_path / "made"

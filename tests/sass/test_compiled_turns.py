@@ -26,6 +26,7 @@ PROGRAMS, LEFT = 50, "24b5831759f5ed3d"
 """Random programs, and a hash of what they leave, the clock and the count of instructions among it."""
 
 
+@pytest.mark.slow
 def test_random_programs_whose_lanes_part_leave_what_they_always_left() -> None:
     together = hashlib.sha256()
     for seed in range(random_programs.TURNS_FROM, random_programs.TURNS_FROM + PROGRAMS):

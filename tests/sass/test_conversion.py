@@ -218,6 +218,7 @@ def to_fp8(kind, source, bits, relu=False):
     return code | negative << 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["E4M3", "E5M2"])
 @for_all(st.data(), examples=6)
 def test_f2fp_to_fp8_saturates_and_merges(kind, data):

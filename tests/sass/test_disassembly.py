@@ -238,6 +238,7 @@ def test_unknown_instructions_in_one_kernel_do_not_keep_others_back(compiled: Co
         decode_function(cubin, "lanes")
 
 
+@pytest.mark.slow
 def test_code_that_is_not_linked_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("extern __device__ int other(int); __global__ void k(int *o) { *o = other(*o); }")

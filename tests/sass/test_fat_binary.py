@@ -93,6 +93,7 @@ def test_the_entry_is_the_one_that_the_driver_takes(there: str, capability: tupl
         assert (f"{found.kind} {found.name}" if found else "None") == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", ["plain", "lz4", "zstd"])
 def test_what_is_compressed_is_unpacked(packed: str) -> None:
     text = b".version 9.0\n" + b"mov.u32 r1, r2;\n" * 300 + random.Random(1).randbytes(70_000) + b"a" * 1000
@@ -201,6 +202,7 @@ def loaded(image: bytes, capability: tuple[int, int]) -> Cubin | None:
         return None
 
 
+@pytest.mark.slow
 @NEEDS_NVCC
 @pytest.mark.parametrize(("options", "archs"), list(BUILDS.values()))
 def test_programs_of_nvcc_have_the_code_that_the_driver_would_run(tmp_path: Path, options: str, archs: str) -> None:
@@ -211,6 +213,7 @@ def test_programs_of_nvcc_have_the_code_that_the_driver_would_run(tmp_path: Path
         assert cubin is None or [*cubin.kernels] == ["_Z1kPi"]
 
 
+@pytest.mark.slow
 @NEEDS_NVCC
 @pytest.mark.parametrize("target", ["code=sm_80", "code=compute_80"])
 def test_parts_that_were_compiled_separately_are_linked(tmp_path: Path, target: str) -> None:
@@ -221,6 +224,7 @@ def test_parts_that_were_compiled_separately_are_linked(tmp_path: Path, target: 
     assert "count" in {v.name for section in cubin.global_sections for v in section.variables}
 
 
+@pytest.mark.slow
 @NEEDS_NVCC
 def test_ptx_text_is_assembled_for_the_gpu_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUEMU_CACHE", str(tmp_path / "cache"))

@@ -300,6 +300,7 @@ def test_a_nan_of_float64_keeps_its_sign_whatever_the_operand_says():
         assert run64(text, [operands]) == [expected], text
 
 
+@pytest.mark.slow
 @for_all(st.lists(st.tuples(*[st.floats(0.5, 2)] * 2, st.sampled_from([1.0, -1.0]), st.integers(-120, 4)), min_size=8))
 def test_dfma_with_addends_near_the_product(parts):
     triples = [(double(a), double(b), double(sign * a * b * 2.0**e)) for a, b, sign, e in parts[:32]]

@@ -150,6 +150,7 @@ def test_the_counters_of_generic_accesses_are_those_of_the_h200() -> None:
     assert [d for d in counters if d.measured != d.emulated] == []
 
 
+@pytest.mark.slow
 def test_wide_loads_of_one_place_by_generic_addresses_take_the_time_of_all_their_groups() -> None:
     h200 = tool("h200/examples")
     times = {

@@ -43,6 +43,7 @@ def run(kernel: str, grid: tuple[int, int, int], asks: int, **given: object) -> 
     return marks[:, 0].astype(int) - 1, trace
 
 
+@pytest.mark.slow
 def test_each_cta_takes_every_148th_until_none_is_left() -> None:
     marked, trace = run("right", (7, 20, 4), FOREVER)
     np.testing.assert_array_equal(marked, np.arange(560) % SMS)
@@ -50,12 +51,14 @@ def test_each_cta_takes_every_148th_until_none_is_left() -> None:
     assert trace.lacks == ("148 of 560 CTAs begin and take over the others, in equal shares (cluster launch control)",)
 
 
+@pytest.mark.slow
 def test_a_cluster_takes_a_cluster_and_all_its_ctas_learn_of_it() -> None:
     marked, trace = run("right_pair", (10, 14, 3), FOREVER)
     np.testing.assert_array_equal(marked, np.arange(420) % SMS)
     assert trace.launch.ctas == SMS
 
 
+@pytest.mark.slow
 def test_ctas_that_nobody_takes_begin_by_themselves() -> None:
     marked, _ = run("right", (7, 20, 4), 1)
     tiles = np.arange(560)
@@ -73,6 +76,7 @@ def test_a_cta_that_others_take_has_no_record() -> None:
     assert {warp.cta for warp in trace.warps} == {2}
 
 
+@pytest.mark.slow
 def test_more_work_takes_more_time() -> None:
     once, often = (gpuemu.run(run("right", (ctas, 1, 1), FOREVER)[1], "sm_100").cycles for ctas in (SMS, 4 * SMS))
     assert once + 3 * 200 < often < 4 * once

@@ -32,6 +32,7 @@ def executed(kernel: Path, noise: int | None) -> np.ndarray:
     return out
 
 
+@pytest.mark.slow
 def test_unwritten_shared_memory_is_zero_or_random(kernel: Path) -> None:
     assert not executed(kernel, None).any()
     first, again, other = executed(kernel, 1), executed(kernel, 1), executed(kernel, 2)

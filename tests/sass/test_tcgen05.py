@@ -474,6 +474,7 @@ def test_a_shape_that_does_not_exist_is_a_fault() -> None:
 # ---- a whole kernel -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "ctas"), [("tcgen05.cu", 1), ("tcgen05_pair.cu", 2)])
 def test_a_kernel_of_nvcc_multiplies(source: str, ctas: int) -> None:
     rows = 128 * ctas

@@ -276,6 +276,7 @@ def of_nvcc(kernel: str, a: NDArray[Any], b: NDArray[Any], given: NDArray[Any], 
     return d
 
 
+@pytest.mark.slow
 def test_a_sparse_kernel_of_nvcc_multiplies_with_both_selectors() -> None:
     (a, a_values, first), (b, b_values), metadata = sparse(128, 32, "f16"), small((64, 32), "f16"), np.zeros((128, 512))
     second, metadata = np.roll(first, 1, axis=0), metadata.astype(np.uint32)

@@ -231,6 +231,7 @@ def test_a_template_is_instantiated_by_the_name_of_the_kernel(compiler: Compiler
     assert decode_function(tmp_path / "k.cu", "ns::fill<9>", "sm_89", compiler).name == "_ZN2ns4fillILi9EfEEvPT0_"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_kernel_that_is_no_instance_is_refused_by_its_name(compiler: CompilerChoice, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(TEMPLATES)
@@ -239,6 +240,7 @@ def test_a_kernel_that_is_no_instance_is_refused_by_its_name(compiler: CompilerC
         load_cubin(tmp_path / "k.cu", "sm_89", compiler, kernel="two<5>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_an_error_in_the_template_has_its_own_line(compiler: CompilerChoice, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(TEMPLATES.replace("p[threadIdx.x] = N;", '\nstatic_assert(N > 4, "too few");'))

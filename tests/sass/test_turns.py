@@ -44,6 +44,7 @@ def test_a_look_back_scan_from_the_last_tile_to_the_first(compiled, arch):
     np.testing.assert_array_equal(out, np.cumsum(values))
 
 
+@pytest.mark.slow
 def test_barriers_of_the_grid_that_count_by_atomics(compiled):
     x = np.arange(7 * 64, dtype=np.int32)
     launch(compiled, "grid_barriers", 7, 64, [x, zeros(1, np.uint32), 4])
@@ -102,6 +103,7 @@ def test_a_trace_holds_two_looks_in_vain_and_the_one_behind_them(compiled):
     assert gpuemu.run(trace, "sm_80").cycles > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [96, 5000])
 def test_a_loop_that_works_at_a_word_and_ends_by_itself_keeps_its_record(compiled, rounds):
     out = zeros(64)
@@ -237,6 +239,7 @@ def leaves(a: int) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHES)
 def test_lanes_leave_a_meeting_that_others_have_saved(compiled, arch):
     given = np.random.default_rng(5).integers(0, 1 << 32, 64).astype(np.uint32)

@@ -43,6 +43,7 @@ def squares(job: Squares, tasks: range) -> dict[int, object]:
         return {place: out if isinstance(out, Lost) else out[0] for place, out in workers.run(tasks)}
 
 
+@pytest.mark.slow
 def test_every_task_comes_back_once_with_its_place(tmp_path: Path) -> None:
     with Workers(Squares(str(tmp_path)), 2) as workers:
         found = list(workers.run(range(100, 600)))
@@ -64,21 +65,25 @@ def test_one_job_runs_here_and_so_does_what_is_done_within_a_second(
         assert {out[1] for _, out in workers.run(range(50))} == {os.getpid()}
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_its_worker_with_it_is_given_up_and_no_other_is(tmp_path: Path) -> None:
     found = squares(Squares(str(tmp_path), killers=(7,)), range(40))
     assert found == {n: n * n for n in range(40)} | {7: Lost()}
     assert len(list(tmp_path.iterdir())) == elsewhere.ATTEMPTS + 1, "once among others, then alone"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_lost_by_chance_costs_no_outcome(tmp_path: Path) -> None:
     assert squares(Squares(str(tmp_path), killers=(3, 30), spare=1), range(40)) == {n: n * n for n in range(40)}
 
 
+@pytest.mark.slow
 def test_what_a_task_raises_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(gpuemu.GpuemuError, match="f:3: task: found -1"):
         squares(Squares(str(tmp_path)), range(2, -2, -1))
 
 
+@pytest.mark.slow
 def test_workers_with_another_version_of_the_program_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

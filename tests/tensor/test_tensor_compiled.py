@@ -91,6 +91,7 @@ def test_sums_at_the_ends_of_float32_have_the_same_bits(
     assert np.array_equal(plain, compiled)
 
 
+@pytest.mark.slow
 def test_the_largest_sum_of_a_block_is_exact() -> None:
     """All 32 products are 448 x 448 and keep 25 bits, so that their sum has more than 32 bits."""
     mode, words = float_mode(32, "f32", ("e4m3", "e4m3")), np.uint32(0x7E7E7E7E)

@@ -166,6 +166,7 @@ def test_each_lane_of_a_generic_access_says_which_memory_it_means(tmp_path: Path
     assert lanes(trace) == {0: 0x40, 1: 0x10, 2: 0x7F5A61000000, 3: 0x7F0000000000}
 
 
+@pytest.mark.slow
 def test_bytes_that_the_driver_reserves_in_front_are_taken_off(tmp_path: Path) -> None:
     """The kernel's 4,096 bytes begin behind the driver's 1,024; where no access tells, addresses stay as they are."""
     near, far = ("0010 00000003 1 R4 LDS 1 R2 4 1 0x400 4 0", "0020 00000003 0 STS 2 R2 R4 4 1 0x13f8 4 0")

@@ -74,6 +74,7 @@ def grid_of(n: int) -> Any:
     return lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "chip"), [("sm_89", "RTX 4090"), ("sm_90", "H100"), ("sm_80", None)])
 def test_arrays_are_changed_as_a_gpu_would_and_the_launch_is_timed(arch: str, chip: str | None) -> None:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
@@ -158,6 +159,7 @@ def test_do_bench_answers_with_emulated_time_and_flushed_caches() -> None:
     assert found * 1e6 > gpu.launches[0].nanoseconds
 
 
+@pytest.mark.slow
 def test_autotune_picks_what_is_fastest_here() -> None:
     configurations = [triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((32, 1), (2048, 4))]
     tuned = triton.autotune(configurations, key=["n"])(add)
@@ -169,6 +171,7 @@ def test_autotune_picks_what_is_fastest_here() -> None:
     assert np.array_equal(out, x + x)
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_fit_is_left_out_by_autotune() -> None:
     configurations = [
         triton.Config({"BM": 64, "BN": 64, "BK": bk}, num_stages=stages) for bk, stages in ((32, 2), (128, 8))

@@ -57,6 +57,7 @@ def ranked(words: list[str]) -> Any:
     return json.loads(result.stdout)  # progress, after a minute, goes to standard error
 
 
+@pytest.mark.slow
 def test_the_configurations_of_autotune_on_two_chips(program: Path) -> None:
     found = ranked([str(program), "--chip", "RTX 4090", "--chip", "H100"])
     assert [row["chip"] for row in found["rows"]] == ["RTX 4090"] * 2 + ["H100"] * 2
@@ -82,6 +83,7 @@ def test_a_call_launches_it_with_other_sizes(program: Path) -> None:
     assert {row["values"]["BLOCK"]: row["ctas"] for row in rows} == {32: 96, 1024: 3}
 
 
+@pytest.mark.slow
 def test_varied_names_span_a_space_of_their_own(program: Path) -> None:
     words = [str(program), "--arch", "sm_89", "--kernel", "twice", "--vary", "BLOCK=64,256", "--vary", "num_warps=1,2"]
     rows = ranked(words)["rows"]

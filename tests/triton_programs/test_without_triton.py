@@ -42,6 +42,7 @@ def test_the_command_says_so_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert isinstance(result.exception, gpuemu.GpuemuError)
 
 
+@pytest.mark.slow
 def test_pointers_into_one_array_share_a_buffer(tmp_path: Path) -> None:
     (tmp_path / "shift.cu").write_text(SHIFT)
     storage = np.zeros(64, np.float32)

@@ -50,6 +50,7 @@ def test_two_kernels_get_no_slower_on_a_faster_chip_and_no_faster_with_a_larger_
     assert violations(steps) == []
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_1_if_a_step_is_beyond_its_limit() -> None:
     program = (
         "import sys, validation.__main__ as m, validation.continuity as c;"

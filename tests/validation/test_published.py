@@ -30,17 +30,20 @@ def tables() -> dict[str, list[Figure]]:
     return {name: list(figures(gpuemu.load_arch(name), load(name))) for name in ARCHITECTURES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_row_passes_but_the_declared_gaps(name, tables):
     assert [r.name for r in tables[name] if r.note == "FAIL"] == []
     assert {r.name for r in tables[name] if r.note == "gap"} == GAPS.get(name, set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_row_that_passes_declares_no_gap(name, tables):
     assert [r.name for r in tables[name] if r.check.gap and r.note == "ok"] == []
 
 
+@pytest.mark.slow
 def test_there_is_a_table_for_every_architecture_file_with_enough_rows(tables):
     """Except for those that were never compared with a chip, which `validation.blackwell` holds against tables."""
     files = {path.stem for path in (ROOT / "configs").glob("*.yaml")}
@@ -51,6 +54,7 @@ def test_there_is_a_table_for_every_architecture_file_with_enough_rows(tables):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_pages_are_what_the_command_writes(tables):
     found = published.pages([(name, load(name), table) for name, table in tables.items()])
     assert set(found) == {"published.md", *(f"published/{name}.md" for name in ARCHITECTURES)}

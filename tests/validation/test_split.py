@@ -80,6 +80,7 @@ def quick_replays(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return replayed
 
 
+@pytest.mark.slow
 def test_the_fitted_file_is_the_same_when_every_held_out_figure_is_ruined(
     folder: Path, quick_replays: list[str]
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_search_on_a_held_out_kernel_is_refused(folder: Path, quick_replays: l
     assert quick_replays == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lat_ffma_32", "lat_redux_16"])
 @pytest.mark.usefixtures("quick_replays")
 def test_the_fitted_file_changes_when_a_microbenchmark_does(folder: Path, name: str) -> None:

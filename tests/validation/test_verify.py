@@ -35,6 +35,7 @@ def row_problems(rows: Any) -> list[str]:
     return verify.row_problems("scores.csv", rows, FOLDER, NAMES)
 
 
+@pytest.mark.slow
 def test_what_is_committed_verifies(capsys: pytest.CaptureFixture[str]) -> None:
     """64 of the held-out kernels replayed and more: the command that CI runs."""
     assert main(["verify", "--gpu", "h200", "--jobs", "1"]) == 0, capsys.readouterr().err
@@ -44,6 +45,7 @@ def test_what_is_committed_verifies(capsys: pytest.CaptureFixture[str]) -> None:
     assert said[-1] == "0 problems"
 
 
+@pytest.mark.slow
 def test_emulated_cycles_that_were_set_to_the_measured_ones_are_found(tmp_path: Path) -> None:
     """But for the shortest kernel of each family: who is replayed hangs on the forged file itself."""
     shortest = {
@@ -103,6 +105,7 @@ def test_a_split_by_another_byte_is_found(monkeypatch: pytest.MonkeyPatch, byte:
     assert any(line.endswith(" is missing, and split.py holds it out") for line in found)
 
 
+@pytest.mark.slow
 def test_a_replay_has_nothing_to_tell_the_measurement_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It gets the launch and a file of code, here with no measurement beside it or readable at all; its rows come out."""
     rows = HELD_OUT[::52]
@@ -159,6 +162,7 @@ def test_a_score_is_against_the_fewest_cycles_of_the_launches() -> None:
     assert score.compare(m, replaying.Replay(m.name, 110), {}).error == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_a_value_that_the_fit_does_not_give_is_found() -> None:
     search = Search(("operations", "mufu", "issue_interval_cycles"), ("thr_mufu_ex2_w8",), (7, 8, 9))
     wrong = gpuemu.load_arch("sm_90").with_overrides(
@@ -171,6 +175,7 @@ def test_a_value_that_the_fit_does_not_give_is_found() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_wrong_and_ends_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

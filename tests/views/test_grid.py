@@ -78,6 +78,7 @@ def test_the_page_says_it_too():
     assert "on sm_89, RTX 4060 Ti <small>default of sm_89; --chip chooses another</small></h1>" in page
 
 
+@pytest.mark.slow
 def test_a_run_is_limited_by_the_chip_or_by_what_limits_its_sm():
     trace = gpuemu.load_trace("attention")
     few, full = (

@@ -104,6 +104,7 @@ def test_without_a_launch_the_first_of_name_and_extents_is_taken_and_all_shows_w
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.slow
 def test_grid_block_and_dynamic_shared_memory_are_those_of_the_file_where_nothing_else_is_given(folder: Path) -> None:
     text = (folder / "ncu.csv").read_text()
     (folder / "ncu.csv").write_text(text.replace('"(32, 1, 1)"', '"(64, 1, 1)"').replace('"(1, 1, 1)"', '"(2, 1, 1)"'))
@@ -136,6 +137,7 @@ def test_a_comma_that_is_not_between_thousands_is_refused_with_its_line(text: st
     assert str(caught.value).startswith(f"p.csv:7: x: found '{text}'")
 
 
+@pytest.mark.slow
 def test_csv_has_a_row_a_figure_and_goes_to_a_file(folder: Path) -> None:
     assert command(*one("1"), "--format", "csv", "-o", "out.csv", cwd=folder).output == ""
     rows = list(csv.DictReader((folder / "out.csv").open(encoding="utf-8")))

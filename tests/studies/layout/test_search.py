@@ -94,6 +94,7 @@ def test_virtual_threads_cost_what_the_transposes_cost(trace, layout):
     assert wavefronts(trace) == {Row.STORE: stores, Row.LOAD: loads}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tile", "swizzle"),
     [
@@ -108,6 +109,7 @@ def test_the_swizzles_that_people_ask_for(tile, swizzle):
     assert result.best.total_wavefronts == result.lower_bound
 
 
+@pytest.mark.slow
 def test_four_floats_of_padding_do_for_128_columns_what_a_swizzle_does_without_them():
     result = search(GEOMETRY, "64x128:f32", ["copy-in", "column:128"])
     padded = of(result, Padding(4, 128))
@@ -303,6 +305,7 @@ def test_gpuemu_search_is_the_search():
     assert result.best.layout == Swizzle(3, 3, 3)
 
 
+@pytest.mark.slow
 def test_the_diagonal_placement_mends_the_transpose_without_waste_in_rows_of_any_length():
     for tile in ("32x32:f32", "32x24:f32"):
         result = search(BankGeometry(), tile, ["copy-in:32", "column"])

@@ -88,6 +88,7 @@ def test_the_svg_shows_pieces_of_the_tile_in_the_colour_of_their_bank_as_far_as_
     assert len({tile_picture.colour(bank, 32) for bank in range(32)}) == 32
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colours_and_a_file_gets_none(tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -134,6 +134,7 @@ def drawn(model: Spread, seed: int, count: int = 40) -> Space:
     return Space(f"space {seed}", told, np.exp(errors) * np.array([one["nanoseconds"] for one in told]))
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_errors_from_which_the_data_were_drawn() -> None:
     truth = Spread(shared=0.08, own=0.02, reach=0.4, degrees=1e6)
     found = fit([drawn(truth, seed) for seed in range(8)])

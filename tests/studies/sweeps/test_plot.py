@@ -64,6 +64,7 @@ def test_the_title_names_the_fastest_point_and_the_line_goes_through_the_fastest
     assert list(stages.lines[0].get_ydata()) == least
 
 
+@pytest.mark.slow
 def test_equal_bytes_have_no_panel_of_their_own() -> None:
     figure = picture([{**r, "shared_bytes": 1536} for r in tiles()], VARIED)
     assert [axes.get_xlabel() for axes in figure.axes] == VARIED

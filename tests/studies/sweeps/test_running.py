@@ -80,6 +80,7 @@ def test_worker_processes_give_what_this_process_gives(monkeypatch: pytest.Monke
     assert here == there
 
 
+@pytest.mark.slow
 def test_workers_do_not_import_the_callers_script_again(tmp_path: Path) -> None:
     """multiprocessing would: the script below, without a guard, would start itself over and over."""
     script = tmp_path / "script.py"
@@ -175,6 +176,7 @@ def test_the_python_form_names_what_is_wrong(refused) -> None:
     assert refused(gpuemu.sweep, "v5_swizzle", jobs=0) == ["--jobs: 0"]
 
 
+@pytest.mark.slow
 def test_a_sweep_that_broke_off_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "sweep.sqlite"
     vary = {"shared_memory.latency_cycles": range(20, 60)}

@@ -206,6 +206,7 @@ def test_axes_take_what_python_has() -> None:
     assert values(axis("a.x", 7, PLACE)) == [7]
 
 
+@pytest.mark.slow
 def test_values_are_written_out_only_as_far_as_they_are_taken(refused) -> None:
     start = time.process_time()
     many = ",".join(f"{n}00001..{n}99999" for n in range(1, 1000))

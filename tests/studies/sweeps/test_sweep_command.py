@@ -76,6 +76,7 @@ main()
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p), "COLUMNS": "120"}
 
 
+@pytest.mark.slow
 def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path, golden: Golden) -> None:
     first = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89")
     assert (first.status, first.errors) == (0, "")
@@ -88,6 +89,7 @@ def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path
     assert (tmp_path / "gpuemu_sweep.sqlite").read_bytes() == kept
 
 
+@pytest.mark.slow
 def test_a_larger_grid_runs_only_what_is_new(sweep: Sweep, tmp_path: Path) -> None:
     sweep("v2_shared_memory", *BANKS)
     more = sweep("v2_shared_memory", "v5_swizzle", "--vary", "shared_memory.bank_width_bytes=8,16,4", *BANKS[:2])
@@ -100,6 +102,7 @@ def test_the_help_teaches(sweep: Sweep, golden: Golden) -> None:
     golden("sweep_help.txt", ran.output)
 
 
+@pytest.mark.slow
 def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) -> None:
     for name in ("o.csv", "o.json", "o.parquet", "o.txt"):
         ran = sweep("v2_shared_memory", *BANKS, "-o", name, "--plot", "p.png")
@@ -114,11 +117,13 @@ def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) ->
     assert json.loads(sweep("v2_shared_memory", *BANKS, "--format", "json").output) == found
 
 
+@pytest.mark.slow
 def test_no_store_leaves_nothing_behind(sweep: Sweep, tmp_path: Path) -> None:
     assert sweep("v2_shared_memory", *BANKS, "--no-store").status == 0
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "banks.yaml").write_text(
@@ -147,6 +152,7 @@ def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Pat
     assert "2 of 2 points were in" in expected.errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -192,6 +198,7 @@ def test_bad_input_is_told_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n", encoding="utf-8")
     ran = sweep("v5_swizzle", "--store", "mine.txt")
@@ -202,6 +209,7 @@ def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> 
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine\n"
 
 
+@pytest.mark.slow
 def test_points_that_fail_are_shown_with_their_reason_and_exit_with_1(
     sweep: Sweep, tile_file: str, tmp_path: Path
 ) -> None:
@@ -215,6 +223,7 @@ def test_points_that_fail_are_shown_with_their_reason_and_exit_with_1(
     assert "3 of 3 points were in" in again.errors  # what cannot run is not tried over and over
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals on this system")
 def test_a_terminal_sees_a_progress_bar_that_is_gone_afterwards(slow_trace: str, tmp_path: Path) -> None:
     master, slave = os.openpty()
@@ -257,6 +266,7 @@ def _as_in_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [("--jobs", "1"), ("--jobs", "2"), ("--cluster", "local:2")])
 def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     places: tuple[str, ...], slow_trace: str, tmp_path: Path, sweep: Sweep
@@ -284,6 +294,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_loses_nothing(
     assert {record["status"] for record in found} == {"ok"}
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_outright_goes_on_as_well(slow_trace: str, tmp_path: Path, sweep: Sweep) -> None:
     arguments = (slow_trace, "--vary", "shared_memory.latency_cycles=20..119", "--jobs", "2")
     running = subprocess.Popen(

@@ -44,6 +44,7 @@ def numbers_alone(name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_every_point_is_as_if_it_had_been_run_alone() -> None:
     """Each value in turn, and back: what is kept must not outlive what it depends on."""
     tasks = []
