@@ -135,11 +135,11 @@ def _fetches(op: lowered.Op, by_bank: lowered.Fetches, forwarding: dict[int, int
 
 
 def _port_reads(masks: Sequence[int]) -> list[int]:
-    """For each read: the bank, and the cycle."""
+    """For each read: the bank, and the cycle. A mask may have thousands of bits, so this takes linear time."""
     return [
         number
         for bank, mask in enumerate(masks) if mask
-        for cycle in range(mask.bit_length()) if mask >> cycle & 1
+        for cycle, bit in enumerate(f"{mask:b}"[::-1]) if bit == "1"
         for number in (bank, cycle)
     ]  # fmt: skip
 
