@@ -12,22 +12,16 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 import polars
 import pytest
+from forked import Ran
 
 ROOT = Path(__file__).resolve().parents[3]
 BANKS = ("--vary", "shared_memory.banks=16,32,64", "--vary", "shared_memory.bank_width_bytes=4,8")
-
-
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    output: str
-    errors: str
 
 
 def rows(store: Path) -> int:
@@ -55,11 +49,7 @@ def sweep(tmp_path: Path) -> Sweep:
     """The command, in a folder of its own."""
 
     def sweep(*arguments: str, **environment: str) -> Ran:
-        done = subprocess.run(
-            command(*arguments), cwd=tmp_path, env={**os.environ, **ENVIRONMENT, **environment}, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return forked.gpuemu("sweep", *arguments, cwd=tmp_path, **{**ENVIRONMENT, **environment})
 
     return sweep
 
@@ -83,9 +73,11 @@ def test_a_grid_is_a_table_and_again_the_same_table(sweep: Sweep, tmp_path: Path
     golden("sweep_v2_banks_and_widths.txt", first.output)
     kept = (tmp_path / "gpuemu_sweep.sqlite").read_bytes()
     assert rows(tmp_path / "gpuemu_sweep.sqlite") == 6
-    again = sweep("v2_shared_memory", *BANKS, "--arch", "sm_89", PYTHONHASHSEED="7")
-    assert (again.status, again.output) == (0, first.output)
-    assert again.errors == "6 of 6 points were in gpuemu_sweep.sqlite already\n"
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONHASHSEED": "7"}
+    command_again = command("v2_shared_memory", *BANKS, "--arch", "sm_89")
+    again = subprocess.run(command_again, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, first.output)
+    assert again.stderr == "6 of 6 points were in gpuemu_sweep.sqlite already\n"
     assert (tmp_path / "gpuemu_sweep.sqlite").read_bytes() == kept
 
 
@@ -104,8 +96,8 @@ def test_the_help_teaches(sweep: Sweep, golden: Golden) -> None:
 
 @pytest.mark.slow
 def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) -> None:
-    for name in ("o.csv", "o.json", "o.parquet", "o.txt"):
-        ran = sweep("v2_shared_memory", *BANKS, "-o", name, "--plot", "p.png")
+    for name, more in (("o.csv", ("--plot", "p.png")), ("o.json", ()), ("o.parquet", ()), ("o.txt", ())):
+        ran = sweep("v2_shared_memory", *BANKS, "-o", name, *more)
         assert (ran.status, ran.output) == (0, "")
     found = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
     assert len(found) == 6
@@ -117,7 +109,6 @@ def test_files_are_written_as_their_endings_say(sweep: Sweep, tmp_path: Path) ->
     assert json.loads(sweep("v2_shared_memory", *BANKS, "--format", "json").output) == found
 
 
-@pytest.mark.slow
 def test_no_store_leaves_nothing_behind(sweep: Sweep, tmp_path: Path) -> None:
     assert sweep("v2_shared_memory", *BANKS, "--no-store").status == 0
     assert list(tmp_path.iterdir()) == []
@@ -152,7 +143,6 @@ def test_a_study_file_and_what_the_command_line_adds(sweep: Sweep, tmp_path: Pat
     assert "2 of 2 points were in" in expected.errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -198,7 +188,6 @@ def test_bad_input_is_told_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n", encoding="utf-8")
     ran = sweep("v5_swizzle", "--store", "mine.txt")
@@ -209,7 +198,6 @@ def test_a_file_that_is_no_store_is_left_alone(sweep: Sweep, tmp_path: Path) -> 
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine\n"
 
 
-@pytest.mark.slow
 def test_points_that_fail_are_shown_with_their_reason_and_exit_with_1(
     sweep: Sweep, tile_file: str, tmp_path: Path
 ) -> None:
