@@ -9,6 +9,7 @@ rule compiles everything again.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -49,10 +50,18 @@ def _source(module: str) -> Path:
     return Path(spec.origin)
 
 
+@functools.cache
+def _imports(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The modules from which a text imports, and the names. Every process that loads the engine asks several times."""
+    body = ast.parse(text).body
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    return tuple((node.module, tuple(alias.name for alias in node.names)) for node in imports if node.module)
+
+
 def imported(module: str, text: str = "") -> list[str]:
     """The modules from which a module, and a text in place of some of its functions, import names."""
-    body = ast.parse(_source(module).read_text(encoding="utf-8")).body + ast.parse(text).body
-    return [node.module for node in body if isinstance(node, ast.ImportFrom) and node.module is not None]
+    own = _source(module).read_text(encoding="utf-8")
+    return [name for source in (own, text) for name, _ in _imports(source)]
 
 
 def twins(
@@ -92,16 +101,15 @@ def _numbers(module: str, units: Sequence[str]) -> Iterator[tuple[str, int]]:
     """The whole numbers that a module imports from modules other than units, by their full names, and the values of
     Enums.
     """
-    for node in ast.parse(_source(module).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module not in units:
-            for alias in node.names:
-                found = getattr(importlib.import_module(node.module), alias.name, None)
-                if isinstance(found, int):
-                    yield f"{node.module}.{alias.name}", found
-                elif isinstance(found, EnumType):
-                    yield from (
-                        (str(member), member.value) for member in list[Enum](found) if isinstance(member.value, int)
-                    )
+    for home, names in _imports(_source(module).read_text(encoding="utf-8")):
+        for name in names if home not in units else ():
+            found = getattr(importlib.import_module(home), name, None)
+            if isinstance(found, int):
+                yield f"{home}.{name}", found
+            elif isinstance(found, EnumType):
+                yield from (
+                    (str(member), member.value) for member in list[Enum](found) if isinstance(member.value, int)
+                )
 
 
 def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
