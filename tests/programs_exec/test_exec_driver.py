@@ -9,6 +9,8 @@ import pytest
 
 from gpuemu.sass.machine.memory.tensor_map import decode
 
+CPP = ("-x", "c++")
+"""These programs have no device code: nvcc passes them to the host compiler, in a sixth of the time."""
 DRIVER = r"""
 #include <cstdio>
 #include <cstring>
@@ -66,7 +68,7 @@ int main() {
 
 @pytest.mark.slow
 def test_a_client_of_the_driver(execute: Callable[..., Any]) -> None:
-    run = execute(DRIVER)
+    run = execute(DRIVER, *CPP)
     lines = dict(line.rsplit(" ", 1) for line in run.out.splitlines())
     codes = [line.rsplit(" ", 1)[1] for line in run.out.splitlines() if line.startswith("cu")]
     assert codes[:7] == ["3", "0", "0", "201", "0", "0", "0"]
@@ -159,7 +161,7 @@ int main() {
 
 @pytest.mark.slow
 def test_virtual_memory_is_mapped_moved_and_given_back(execute: Callable[..., Any]) -> None:
-    run = execute(HEAD + DO + VIRTUAL)
+    run = execute(HEAD + DO + VIRTUAL, *CPP)
     lines = run.out.splitlines()
     assert [line for line in lines if not line.startswith("cu")] == ["got 1234", "kept 1234", "handle 1"]
     wrong = [line for line in lines if line.startswith("cu") and not line.endswith(" 0")]
@@ -209,7 +211,7 @@ int main() {
 
 @pytest.mark.slow
 def test_images_are_linked_and_the_best_block_is_found(execute: Callable[..., Any]) -> None:
-    run = execute(HEAD + DO + LINK)
+    run = execute(HEAD + DO + LINK, *CPP)
     lines = run.out.splitlines()
     assert [line for line in lines if not line.startswith("cu")] == [
         "log 0 0 0", "bytes 64", "best 528 512", "best 1056 64",
@@ -235,7 +237,7 @@ int main() {
 @pytest.mark.slow
 def test_a_callback_for_logs_is_registered_before_cuinit_and_hears_nothing(execute: Callable[..., Any]) -> None:
     """TileLang with torch 2.14 registers one."""
-    assert execute(HEAD + DO + LOGS).out.splitlines() == [
+    assert execute(HEAD + DO + LOGS, *CPP).out.splitlines() == [
         "cuLogsRegisterCallback 0", "cuLogsUnregisterCallback 0", "cuLogsRegisterCallback 1",
     ]  # fmt: skip
 
@@ -258,7 +260,7 @@ int main() {
 
 @pytest.mark.slow
 def test_tensor_maps_of_sm_100_have_their_swizzles_and_elements_of_four_bits(execute: Callable[..., Any]) -> None:
-    lines = execute(HEAD + DO + MAPS).out.splitlines()
+    lines = execute(HEAD + DO + MAPS, *CPP).out.splitlines()
     assert lines[0::2] == ["cuTensorMapEncodeTiled 0"] * 6 + ["cuTensorMapEncodeTiled 1"]
     layouts = [decode(bytes.fromhex(line)) for line in lines[1:12:2]]
     assert layouts[-1] is not None
@@ -294,7 +296,7 @@ int main() {
 
 @pytest.mark.slow
 def test_tensor_maps_of_im2col_have_their_corners_and_pixels(execute: Callable[..., Any]) -> None:
-    lines = execute(HEAD + DO + COLUMNS).out.splitlines()
+    lines = execute(HEAD + DO + COLUMNS, *CPP).out.splitlines()
     assert lines[0::2] == ["cuTensorMapEncodeIm2col 0"] * 3 + ["cuTensorMapEncodeIm2col 1"] * 3
     layouts = [decode(bytes.fromhex(line)) for line in lines[1:6:2]]
     assert [(one.window, one.box[0], one.steps) for one in layouts if one is not None] == [
