@@ -10,6 +10,7 @@ GPUEMU_TEST_ARCHITECTURES names others for any run, such as sm_90,sm_75 or all. 
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -121,6 +122,17 @@ def _say_in_spite_of_capture(config: pytest.Config) -> None:
 
     building.tell_compiling = aloud
     config.add_cleanup(lambda: setattr(building, "tell_compiling", say))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[object]:
+    """Collect without the garbage collector: modules and tests stay, and looking through them takes a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
