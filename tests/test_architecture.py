@@ -93,7 +93,8 @@ def imports(module: str) -> tuple[tuple[str, bool, bool], ...]:
                 inside = f"{source}.{alias.name}"
                 found.append((inside if inside in MODULES else source, in_function, for_types))
         for child in ast.iter_child_nodes(node):
-            visit(child, in_function, for_types)
+            if not isinstance(child, ast.expr):  # most nodes, and none imports anything
+                visit(child, in_function, for_types)
 
     visit(ast.parse(file_of(module).read_text(encoding="utf-8")), False, False)
     return tuple(found)
