@@ -60,6 +60,7 @@ def test_a_browser_that_does_not_run_is_none_and_only_root_installs_one(tmp_path
 TOOL = """#!/bin/sh
 echo "$(basename "$0") $* [$GPUEMU_TEST_ARCHITECTURES]" >> "$LOG"
 [ -z "$PYTHONDONTWRITEBYTECODE" ] || echo "no bytecode is kept" >> "$LOG"
+[ "$PIP_COMPILE" = 0 ] || echo "pip compiles all that it installs" >> "$LOG"
 case "$*" in *pytest*) [ "$GPUEMU_CHROMIUM" = required ] || echo "no browser is demanded" >> "$LOG";; esac
 echo "this is $(basename "$0")"
 case "$(basename "$0") $*" in *"$FAILS"*) exit 3;; esac
