@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _LOOK_S = 0.5
@@ -45,22 +45,20 @@ def held() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def ready_trackers() -> None:
-    """Start the resource trackers of multiprocessing and loky in advance, and keep their warnings off the terminal.
+def ready_trackers(*more: Callable[[], None]) -> None:
+    """Start resource trackers in advance, and keep their warnings off the terminal: multiprocessing's and `more`.
 
-    Python 3.11 unblocks SIGINT when it starts them. If a command ends while it tidies up, they remove what it leaves,
+    Python 3.11 unblocks SIGINT when it starts one. If a command ends while it tidies up, they remove what it leaves,
     and a list of its locks would help nobody.
     """
     if _HAS_MASK:
         from multiprocessing import resource_tracker
 
-        from loky.backend.resource_tracker import ensure_running
-
         sys.warnoptions.append(_NO_WARNING)  # a tracker gets the options of this interpreter
         try:
             with held():
-                resource_tracker.ensure_running()
-                ensure_running()
+                for start in (resource_tracker.ensure_running, *more):
+                    start()
         finally:
             sys.warnoptions.remove(_NO_WARNING)
 

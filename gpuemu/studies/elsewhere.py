@@ -182,10 +182,11 @@ class _Processes:
 
     def __init__(self, job: bytes, jobs: int):
         from loky import ProcessPoolExecutor
+        from loky.backend.resource_tracker import ensure_running
 
         self.width = jobs
         cache_folder()  # Report an error of the job here, not in each worker.
-        ready_trackers()
+        ready_trackers(ensure_running)
         with held():
             begin = (job, os.getpid(), told())
             self._executor = ProcessPoolExecutor(jobs, timeout=IDLE_S, initializer=_begin, initargs=begin)
