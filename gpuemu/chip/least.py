@@ -1,8 +1,7 @@
-"""Lower bounds on the time of a launch, before the chip is simulated: its start, and the busiest resource.
+"""A lower bound on the time of a launch, before anything is replayed: its start, and the busiest resource.
 
-Before anything is replayed, the resources are the issue slots of an SM, its data stage, and the rate of L2. Loads that
-can hit L1 do not count, and L2 has the rate that it reaches when SMs request the same data. After the replay of an SM,
-each place of an SM runs its CTAs one after the other. The estimate of a launch is above all of these bounds.
+The resources are the issue slots of an SM, its data stage, and the rate of L2. Loads that can hit L1 do not count, and
+L2 has the rate that it reaches when SMs request the same data. The estimate of a launch is above all of these bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from gpuemu.arch import Architecture
 from gpuemu.chip.cta_work import copies_in, work_of
 from gpuemu.chip.estimate import SECTOR_BYTES
 from gpuemu.chip.rates import at_clock
-from gpuemu.engine.log import Log
 from gpuemu.isa.opcodes import Kind
 from gpuemu.program.program import Program
 from gpuemu.trace.model import Trace
@@ -25,7 +23,7 @@ SLACK = 0.9
 
 
 class Least(NamedTuple):
-    """The lower bound of a launch, and the resource that determines it."""
+    """The lower bound of a launch at the chip's clock, as estimates are, and the resource that determines it."""
 
     nanoseconds: float
     resource: str
@@ -48,16 +46,7 @@ def least(trace: Trace, arch: Architecture, program: Program) -> Least:
     }
     resource = max(found, key=lambda name: found[name])
     cycles = (chip.launch_cycles or 0) + SLACK * times * found[resource]
-    return Least(cycles * 1000 / chip.clock_mhz, resource)
-
-
-def least_of_places(trace: Trace, arch: Architecture, program: Program, log: Log) -> Least:
-    """The lower bound of the launch of `trace` after the replay of an SM: full rounds of the shortest timed CTA."""
-    chip = at_clock(arch.chips[arch.chip], program)
-    ctas = float(work_of(trace).sum()) * program.ctas / max(1, len(program.path))
-    rounds = int(ctas / (chip.sms * program.resident_ctas))
-    cycles = (chip.launch_cycles or 0) + SLACK * rounds * int((log.cta_end - log.cta_start).min())
-    return Least(cycles * 1000 / chip.clock_mhz, "the CTAs of an SM")
+    return Least(cycles * 1000 / arch.chips[arch.chip].clock_mhz, resource)
 
 
 def _loaded(program: Program) -> int:

@@ -70,8 +70,8 @@ class LaunchTexts:
         "Fail a test if another configuration becomes the fastest": "gpuemu rank softmax.py --vary num_warps=4,8"
         " --expect-best num_warps=8",
     },
-    notes="gpuemu lists configurations that do not fit, with the reason. It does not simulate a configuration "
-    "further if one resource alone, or one SM, needs longer than the last row takes. Estimates are kept, so an "
+    notes="gpuemu lists configurations that do not fit, with the reason. It does not time a configuration "
+    "that needs longer for one resource than the last row takes. Estimates are kept, so an "
     "interrupted command continues. Exit codes: 0 success, 1 --expect-best does not hold, 2 bad "
     "input, or no configuration runs on any chip.",
 )

@@ -15,7 +15,7 @@ import numpy as np
 from gpuemu.arch import Architecture
 from gpuemu.base import cache
 from gpuemu.base.errors import GpuemuError
-from gpuemu.chip.least import Least, least, least_of_places
+from gpuemu.chip.least import least
 from gpuemu.chip.tracing import execute_launch
 from gpuemu.emulate import replay
 from gpuemu.program.lowering import lower
@@ -121,7 +121,7 @@ def _code(made: Configuration, arch: Architecture) -> Cubin:
 
 
 def figures(made: Configuration, cubin: Cubin, arch: Architecture, most: float = math.inf) -> Figures:
-    """Estimate one launch. If one resource alone needs more than `most` nanoseconds, simulate no more of it.
+    """Estimate one launch. If one resource alone needs more than `most` nanoseconds, execute it without timing it.
 
     Raises GpuemuError for a launch that cannot run. A launch that does not fit executes nothing.
     """
@@ -131,18 +131,12 @@ def figures(made: Configuration, cubin: Cubin, arch: Architecture, most: float =
     trace = execute_launch(replace(made.launch(arch, BUDGET), code=cubin, options=(), args=args))
     program = lower(trace, arch)
     bound = least(trace, arch, program)
+    known = {"least_nanoseconds": round(bound.nanoseconds, 1), "least_for": bound.resource}
     if bound.nanoseconds > most:
-        return {OVER: True, **_known(bound)}
+        return {OVER: True, **known}
     result = replay(trace, arch, program)
-    bound = max(bound, least_of_places(trace, arch, program, result.log))
-    if bound.nanoseconds > most:
-        return {OVER: True, **_known(bound)}
     code = {"registers": function.registers_per_thread, "spilled_bytes": function.local_bytes}
-    return {**_of_result(result), **code, **_known(bound)}
-
-
-def _known(bound: Least) -> Figures:
-    return {"least_nanoseconds": round(bound.nanoseconds, 1), "least_for": bound.resource}
+    return {**_of_result(result), **code, **known}
 
 
 def _of_result(result: Result) -> Figures:

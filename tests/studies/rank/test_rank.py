@@ -164,33 +164,6 @@ def test_what_one_resource_alone_makes_slower_than_the_last_wanted_is_not_timed(
     assert (turned["rows"], turned["refused"][0]["reason"]) == (found["rows"], told)
 
 
-@pytest.mark.slow
-def test_what_the_ctas_of_an_sm_make_slower_than_the_last_wanted_is_not_simulated_on_the_chip(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "chain.cu").write_text(
-        'extern "C" __global__ void chain(float *out) { float x = threadIdx.x;\n'
-        "#pragma unroll 1\nfor (int k = 0; k < ROUNDS; k++) x = x * 1.5f + 1.0f;\n"
-        "out[blockIdx.x * 32 + threadIdx.x] = x; }"
-    )
-    simulated: list[str] = []
-
-    def counted(result: Any) -> Any:
-        simulated.append(result.trace.name)
-        return of_result(result)
-
-    of_result = estimate._of_result
-    monkeypatch.setattr(estimate, "_of_result", counted)
-    words = [str(tmp_path / "chain.cu"), "--chip", "RTX 4090", "--vary", "ROUNDS=100,1000", "--jobs", "1", "--again"]
-    words += ["--grid", "4096", "--block", "32", "--arg", "zeros:f32:131072", "--dynamic-shared", "40000"]
-    found = ranked([*words, "--top", "1"])
-    assert len(simulated) == 1
-    assert found["refused"][0]["reason"].startswith("needs")
-    assert "us for its start and the CTAs of an SM alone; rank 1 takes" in found["refused"][0]["reason"]
-    slow = ranked(words)["rows"][1]
-    assert 0.6 * slow["nanoseconds"] < slow["least_nanoseconds"] < slow["nanoseconds"]
-
-
 TAKES_ALL = [
     "--vary", "KIB=120,200,300", "--dynamic-shared", "1024*KIB", "--arg", "zeros:f32:4", "--jobs", "1",
 ]  # fmt: skip
