@@ -58,6 +58,14 @@ class Warpgroup(Part, owner=PRODUCT_QUEUE):
     first_read_cycles: int = REGISTER_PORTS.owns(
         cycles("time from a product's start until it reads and writes its accumulators", low=0)
     )
+    give_way_after_cycles: int = REGISTER_PORTS.owns(
+        cycles("wait of an instruction that reads twice until products pause", low=0)
+    )
+    give_way_cycles: int = REGISTER_PORTS.owns(cycles("such a pause"))
+    give_way_instructions: int = whole("instructions that read twice in a pause", 1, 64, "instructions")
+    tensor_pipe_cycles: int = PIPE.owns(
+        cycles("time from the end of products to other work for the tensor pipe", low=0)
+    )
     register_interval_cycles: int = PIPE.owns(cycles("minimum time of a product with A in registers"))
     register_early_cycles: int = EARLY_PRODUCTS.owns(
         cycles("reduction of its latency compared with A in shared memory", low=0)

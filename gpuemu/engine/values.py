@@ -86,6 +86,10 @@ class Values(Record):
     tensor_core_warpgroup_queue_entries: int
     tensor_core_warpgroup_arrive_cycles: int
     tensor_core_warpgroup_first_read_cycles: int
+    tensor_core_warpgroup_give_way_after_cycles: int
+    tensor_core_warpgroup_give_way_cycles: int
+    tensor_core_warpgroup_give_way_instructions: int
+    tensor_core_warpgroup_tensor_pipe_cycles: int
     tensor_core_warpgroup_register_interval_cycles: int
     tensor_core_warpgroup_register_early_cycles: int
     tensor_core_numerics_kept_fraction_bits: int

@@ -221,41 +221,73 @@ def test_a_phase_that_never_ends_is_an_error() -> None:
         gpuemu.run(trace.build(), ARCH, engine="simpy")
 
 
-def beside_products(products: int, instruction: str) -> TraceBuilder:
-    """Products of the first four of eight warps, and an instruction of theirs between two clock reads of all."""
+def beside_products(
+    products: int, instruction: str, count: int = 1, warps: tuple[int, ...] = (0, 1, 2, 3)
+) -> TraceBuilder:
+    """Products of the first four of eight warps, and so many instructions of `warps` between two clock reads of all.
+
+    The first four warps then wait for their products and read the clock again.
+    """
     trace = builder(256)
     with trace.only(warps=[0, 1, 2, 3]):
-        for _ in range(products):
-            trace.emit("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24", control="B------:R-:W-:-:S01")
-    for _ in range(3):
-        trace.emit("NOP", control="B------:R-:W-:-:S15")
+        for last in range(products - 1, -1, -1):
+            group = "" if last else ", gsb0"
+            trace.emit(f"HGMMA.64x256x16.F32 R24, gdesc[UR8], R24{group}", control="B------:R-:W-:-:S01")
+    for _ in range(8):
+        trace.emit("NOP", control="B------:R-:W-:-:S11")
+    clock(trace)
+    with trace.only(warps=list(warps)):
+        for _ in range(count):
+            trace.emit(instruction, control="B------:R-:W-:-:S01")
+    trace.emit("NOP", control="B------:R-:W-:-:S15")
     clock(trace)
     with trace.only(warps=[0, 1, 2, 3]):
-        trace.emit(instruction, control="B------:R-:W-:-:S05")
-    trace.emit("NOP", control="B------:R-:W-:-:S15")
+        trace.emit("WARPGROUP.DEPBAR.LE gsb0, 0x0", control="B------:R-:W-:-:S02")
     clock(trace)
     return trace
 
 
-def between_clocks(trace: TraceBuilder) -> list[int]:
-    return [warp.clock_reads[1] - warp.clock_reads[0] for warp in warps_of(trace)]
+def between_clocks(trace: TraceBuilder, which: int = 0) -> list[int]:
+    return [warp.clock_reads[which + 1] - warp.clock_reads[which] for warp in warps_of(trace)]
 
 
-def test_what_writes_twice_waits_for_all_products_that_are_queued() -> None:
-    few, many = (between_clocks(beside_products(products, "IMAD.WIDE R2, R4, R5, R6"))[0] for products in (5, 6))
-    assert many - few == 128 - 1  # the sixth issues a cycle behind the fifth
+WIDE = "IMAD.WIDE R2, R4, R5, R6"
+
+
+@pytest.mark.parametrize("instruction", [WIDE, "IMAD.HI R2, R4, R5, RZ"])
+def test_products_pause_for_what_reads_twice_when_it_has_waited(instruction: str) -> None:
+    """H200 (`tools/hopper/h200/wide.csv`): three issue 46 to 49 cycles later, a fourth as long after them."""
+    alone = [between_clocks(beside_products(0, instruction, count))[0] for count in range(5)]
+    beside = [between_clocks(beside_products(6, instruction, count))[0] for count in range(5)]
+    late = [after - before for after, before in zip(beside, alone, strict=True)]
+    assert late[0] <= 2
+    assert all(46 <= cycles <= 51 for cycles in late[1:4])
+    assert 2 * 46 <= late[4] <= 2 * 51
+
+
+def ends_at(count: int, warps: tuple[int, ...] = (0, 1, 2, 3)) -> int:
+    return max(warp.clock_reads[2] for warp in warps_of(beside_products(6, WIDE, count, warps))[:4])
+
+
+def test_a_pause_delays_the_products_of_all_sub_cores() -> None:
+    assert [ends_at(count, (0,)) - ends_at(0) for count in (1, 3, 4)] == [15, 15, 30]
+    assert ends_at(1, (0, 1)) - ends_at(0) == 15  # at the same time
+    assert ends_at(1, (0, 2)) - ends_at(0) == 15 + 4  # four cycles apart
 
 
 def test_a_warp_that_waits_for_products_holds_no_other_up() -> None:
     """H100: with IMAD.WIDE of two warpgroups, the products of one do not wait behind the other's IMAD.WIDE."""
-    taken = between_clocks(beside_products(6, "IMAD.WIDE R2, R4, R5, R6"))
-    assert min(taken[:4]) > 6 * 128 - 100
+    taken = between_clocks(beside_products(6, WIDE))
+    assert min(taken[:4]) > 40 + min(taken[4:])
     assert max(taken[4:]) < 40
 
 
-def test_what_writes_once_behind_its_second_read_goes_between_products() -> None:
-    alone, beside = (max(between_clocks(beside_products(products, "IMAD.HI R2, R4, R5, RZ"))) for products in (0, 6))
-    assert beside - alone <= 4
+@pytest.mark.parametrize("instruction", ["HFMA2.MMA R2, R4, R5, R6", "DFMA R2, R4, R6, R8"])
+@pytest.mark.parametrize("warps", [(0, 1, 2, 3), (4, 5, 6, 7)])
+def test_the_tensor_pipe_is_free_when_all_products_are_done(instruction: str, warps: tuple[int, ...]) -> None:
+    few, many = (between_clocks(beside_products(products, instruction, 1, warps))[warps[0]] for products in (5, 6))
+    assert few > 5 * 128 - 100
+    assert many - few == 128 - (warps[0] == 0)  # the sixth issues a cycle behind the fifth
 
 
 def test_wavefronts_of_products_are_counted_once_for_four_warps() -> None:

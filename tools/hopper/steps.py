@@ -25,10 +25,10 @@ class Steps:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def source(self, name: str) -> None:
-        """The kernels of a file are those that are launched next."""
+    def source(self, *names: str) -> None:
+        """The kernels of these files are those that are launched next."""
         text = "".join(
-            (Path(__file__).parent / part).read_text(encoding="utf-8") for part in ("steps_common.cuh", name)
+            (Path(__file__).parent / part).read_text(encoding="utf-8") for part in ("steps_common.cuh", *names)
         )
         self.module = cupy.RawModule(code=text, options=("--std=c++17", "-arch=sm_90a"), backend="nvrtc")
 
@@ -85,7 +85,7 @@ def steps(bench: Steps, big: Any) -> None:
 
 def beside(bench: Steps, big: Any) -> None:
     """Arithmetic beside products, loads beside stores by tensor maps, stores with conflicts before fences."""
-    bench.source("beside.cu")
+    bench.source("products.cuh", "beside.cu")
     for columns in (64, 128, 256):
         for a in "sr":
             for how in range(9) if a == "s" else (0, 3, 4):
@@ -121,6 +121,14 @@ def producers(bench: Steps, big: Any) -> None:
     bench.go("others", 32, ctas=2)
 
 
+def write(bench: Steps, path: Path) -> None:
+    """The rows, as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, bench.rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(bench.rows)
+
+
 def main() -> None:
     """The command."""
     big = cupy.zeros(1 << 28, cupy.uint8)
@@ -128,10 +136,7 @@ def main() -> None:
         bench = Steps()
         for part in parts:
             part(bench, big)
-        with (Path(sys.argv[1]) / name).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, bench.rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(bench.rows)
+        write(bench, Path(sys.argv[1]) / name)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from gpuemu.engine.units.pipes import closed_before, occupy, shut, stand
 from gpuemu.engine.units.ports import Ports, entered, read_operands, standing
 from gpuemu.engine.units.result_port import arithmetic_writes
 from gpuemu.engine.units.taking import take
-from gpuemu.engine.units.warpgroup import free_twice
+from gpuemu.engine.units.warpgroup import products_let_by
 from gpuemu.program.stall_reasons import (
     BARRIER,
     BRANCH_RESOLVING,
@@ -74,6 +74,8 @@ def issue(state: State, c: int, w: int, now: int) -> None:
     warp.op = state.path[warp.position] if warp.position < warp.last else -1
     core.current = w if op.yields == 0 and (spec.policy == FAIR or spec.policy == YOUNGEST) else -1
     core.last_issue, core.next_slot = now, reads_at + 1
+    if op.second_read > 0:
+        state.products[c].passed += 1
     take(state, c, w, o, now)
     _go_on(state, c, w, op, counts_from, now)
     if now <= state.fetch[c].code_busy_until:
@@ -94,12 +96,8 @@ def waits_for_caches(state: State, core: Core, w: int, now: int) -> int:
 
 
 def waits_for_products(state: State, c: int, w: int, now: int) -> int:
-    """Whether the warp's next instruction, which writes twice and might issue `now`, waits for the end of products.
-
-    Other warps go on meanwhile.
-    """
-    warp, products = state.warps[w], state.products[c]
-    there = free_twice(products, now + 1, state.ops[warp.op].second_read) - 1
+    """Whether the warp's next instruction, which might issue `now`, waits for products. Other warps go on meanwhile."""
+    there = products_let_by(state, c, state.ops[state.warps[w].op], now)
     return _waits(state, state.cores[c], w, there, DISPATCH_STALL, now)
 
 

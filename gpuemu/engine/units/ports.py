@@ -206,10 +206,10 @@ def _stop(state: State, c: int, read_by: int, second_read: int, writes_twice: in
     late = max(0, read_by - ports.last_due)
     if ports.last_writes >= 0:
         writes = ports.last_writes
-        # A second read gives the result (IMAD.HI) or its upper half. IMAD.WIDE has waited for products (`issue`).
+        # A second read gives the result (IMAD.HI) or its upper half. Products have made room for both reads.
         first = 0 if writes_twice else second_read
         while (
-            products_at_registers(state.products[c], writes + late + first + 1)
+            (second_read == 0 and products_at_registers(state.products[c], writes + late + 1))
             or _mma_writes(state, ports, writes + late + first)
             or (writes_twice and _mma_writes(state, ports, writes + late + second_read))
         ):

@@ -48,7 +48,7 @@ def tick_sub_core(state: State, c: int, now: int) -> int:
             and waits_for_caches(state, core, w, now)
         ):
             possible = warp.ready_at
-        if possible <= now and state.ops[warp.op].writes_twice and waits_for_products(state, c, w, now):
+        if possible <= now and now < state.products[c].done_at and waits_for_products(state, c, w, now):
             possible = warp.ready_at
         if possible <= now:
             choices[choices_at + ready] = w
