@@ -89,6 +89,22 @@ def test_whatever_goes_into_it_is_looked_at(compilations: Count, compiler: Compi
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("nvcc" not in COMPILERS, reason="no nvcc")
+@pytest.mark.parametrize("included", ["<far.h>", "FAR_FILE"])
+def test_a_header_of_the_system_and_one_that_a_macro_names_are_looked_at(
+    compilations: Count, included: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a far").mkdir()
+    monkeypatch.setenv("CPATH", str(tmp_path / "a far"))
+    Path("k.cu").write_text(
+        f"#define FAR_FILE <far.h>\n#include {included}\n{SOURCE.replace('VALUE;', 'VALUE + FAR;')}"
+    )
+    for far, many in ((1, [1, 0]), (2, [1, 0])):
+        (tmp_path / "a far" / "far.h").write_text(f"#define FAR {far}\n")
+        assert [(compile_cuda("k.cu", "sm_89", "nvcc"), compilations())[1] for _ in "ab"] == many
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("size", [0, 40, 200, -1])
 def test_a_damaged_one_is_said_in_a_line_and_made_anew(

@@ -1,8 +1,9 @@
 """Keep compiled code and its disassembly by their inputs, so that each source is compiled and disassembled only once.
 
-The input of the compiler identifies a compilation: for nvcc the preprocessed text, for NVRTC the source with all files
-that its includes may name. The key also contains the name of the source, the flags, the architecture and the version of
-the compiler. If the inputs cannot be determined, nothing is kept. A disassembly depends on the tool and on the cubin
+The input of the compiler identifies a compilation: the source with all files that its includes may name, or, where a
+macro names one, the text that nvcc preprocesses. The key also contains the name of the source, the flags, the
+architecture and the version of the compiler. nvcc also reads headers of the system, which have to be as they were. If
+the inputs cannot be determined, nothing is kept. A disassembly depends on the tool and on the cubin
 without its debug information: the same code has one disassembly, wherever its source lies.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import zlib
@@ -71,6 +73,30 @@ def keep(place: Path | None, cubin: bytes) -> None:
     """Keep a cubin for the next time."""
     if place is not None:
         cache.keep_file(place, cubin, MOST_BYTES)
+
+
+def kept_with_files(place: Path) -> bytes | None:
+    """Return the cubin that is kept there, if the files that its compiler read have the same content as then."""
+    names, _, rest = (kept(place) or b"[]").partition(b"\n")
+    size = hashlib.sha256().digest_size
+    return rest[size:] if rest and _content_of_all(json.loads(names)) == rest[:size] else None
+
+
+def keep_with_files(place: Path, cubin: bytes, files: Sequence[str]) -> None:
+    """Keep a cubin with the names and the content of the files that its compiler read, if those are known."""
+    if files and (content := _content_of_all(files)):
+        keep(place, json.dumps(files).encode() + b"\n" + content + cubin)
+
+
+def _content_of_all(files: Sequence[str]) -> bytes:
+    """Return a digest of the content of files; b"" if one of them cannot be read."""
+    told = hashlib.sha256()
+    for name in files:
+        content = _content(Path(name))
+        if content is None:
+            return b""
+        told.update(hashlib.sha256(content).digest())
+    return told.digest()
 
 
 def kept_text(place: Path | None) -> str | None:

@@ -22,10 +22,14 @@ from gpuemu.sass.tools.temporary import temporary_folder
 Run = Callable[[Sequence[str]], "CompletedProcess[str]"]
 
 SOURCE, ARGUMENTS, CUBIN, PREPROCESSED = "gpuemu_source.cu", "gpuemu_arguments", "gpuemu.cubin", "gpuemu.ii"
-PROGRAM = "gpuemu_program"
+PROGRAM, READ = "gpuemu_program", "gpuemu.d"
+ENVIRONMENT = ("PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
+"""Variables that choose the host compiler and its headers."""
 _OF_A_SHELL = re.compile(r"[\x00-\x1f\x7f$`\"'\\;&|<>(){}*?\[\]!#]")
 _OF_A_FOLDER = re.compile(r"[\w@%+=:./-]+")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OF_DEPENDENCIES = ("-M", "--generate-", "--dependency-")
+_FILE = re.compile(r"(?:\\[ #]|\\(?!\s)|[^\s\\])+")
 
 
 class Compilation:
@@ -37,11 +41,20 @@ class Compilation:
 
     def compiled(self, run: Run) -> tuple[str, bytes | None]:
         """Return nvcc's messages, and the cubin if it compiles. Raises GpuemuError for flags that produce no code."""
-        done, content = self._run(run, "-cubin", CUBIN)
+        done, content = self._run(run, "-cubin", CUBIN, tells=True)
         if done.returncode == 0 and not content.startswith(ELF):
             raise no_code("nvcc", self._file, self._flags)
         log = (done.stderr + done.stdout).replace(str(self._folder / SOURCE), self._file)
         return log.replace(f"{Path.cwd()}{os.sep}", ""), content if done.returncode == 0 else None
+
+    def files_read(self) -> tuple[str, ...]:
+        """Return the files that the compilation read, apart from the source; none if nvcc does not report them."""
+        try:
+            _, _, text = (self._folder / READ).read_text(encoding="utf-8", errors="surrogateescape").partition(": ")
+        except FileNotFoundError:
+            return ()
+        names = (name.replace("\\ ", " ").replace("\\#", "#").replace("$$", "$") for name in _FILE.findall(text))
+        return tuple(name for name in names if name != str(self._folder / SOURCE))
 
     def linked(self, run: Run) -> tuple[str, bytes | None]:
         """Return nvcc's messages, and the program if it compiles and links."""
@@ -54,10 +67,15 @@ class Compilation:
         done, content = self._run(run, "-E", PREPROCESSED)
         return content.replace(os.fsencode(self._folder), b"") if done.returncode == 0 and content else None
 
-    def _run(self, run: Run, step: str, target: str) -> tuple[CompletedProcess[str], bytes]:
-        """Run a step of nvcc; return its result and its output file, or b"" if there is none."""
-        source, arguments, output = (str(self._folder / name) for name in (SOURCE, ARGUMENTS, target))
-        done = run([self._nvcc, step, *self._flags, "-Xcompiler", f"@{arguments}", "-o", output, source])
+    def _run(self, run: Run, step: str, target: str, tells: bool = False) -> tuple[CompletedProcess[str], bytes]:
+        """Run a step of nvcc; return its result and its output file, or b"" if there is none.
+
+        `tells`: nvcc also lists the files that it reads, unless a flag of the user's asks for such a list.
+        """
+        source, arguments, output, read = (str(self._folder / name) for name in (SOURCE, ARGUMENTS, target, READ))
+        tells = tells and not any(flag.startswith(_OF_DEPENDENCIES) for flag in self._flags)
+        listing = ["-MD", "-MF", read] if tells else []
+        done = run([self._nvcc, step, *self._flags, "-Xcompiler", f"@{arguments}", *listing, "-o", output, source])
         try:
             return done, Path(output).read_bytes()
         except FileNotFoundError:

@@ -10,6 +10,7 @@ Version 13 of each reads and writes code for sm_75 and later.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -120,8 +121,13 @@ def compiler_version(compiler: CompilerChoice = "auto") -> str:
     """Return a version such as "nvcc 13.0 (V13.0.88)" or "NVRTC 13.0"."""
     if choose_compiler(compiler) == "nvrtc":
         return nvrtc.version()
-    done = _run([_nvcc(), "--version"], "nvcc", DISASSEMBLY_S)
-    release = _RELEASE.search(done.stdout)
+    return _nvcc_version(_nvcc(), _file_version(_nvcc()))
+
+
+@lru_cache
+def _nvcc_version(nvcc: str, file_version: tuple[int, int]) -> str:
+    """Ask nvcc once in each process; `file_version` identifies its file."""
+    release = _RELEASE.search(_run([nvcc, "--version"], "nvcc", DISASSEMBLY_S).stdout)
     return "nvcc" if release is None else f"nvcc {release[1]} ({release[2]})"
 
 
@@ -178,8 +184,20 @@ def _with_nvcc(source: bytes, file: str, arch: str, options: Sequence[str], inst
     if instance:  # taking its address instantiates it
         source += f'\n#line 1 "{OF_AN_INSTANCE[0]}"\nstatic const auto gpuemu_instance = &{instance};\n'.encode()
     with nvcc.prepared(_nvcc(), source, file, arch, options) as compilation:
+        given = sorted_options(options)
         told = (compiler_version("nvcc"), find_nvcc(), file, arch)
-        place = kept_cubins.place_of(told, sorted_options(options).flags, compilation.preprocessed(run))
+        read = kept_cubins.all_read(source, Path(file).parent, [Path(folder) for folder in given.folders])
+        around = (*given.folders, *given.definitions, *map(os.environ.get, nvcc.ENVIRONMENT))
+        place = kept_cubins.place_of((*told, *around), given.flags, read)
+        if place is not None:
+            cubin = kept_cubins.kept_with_files(place)
+            if cubin is not None:
+                return "", cubin
+            log, cubin = compilation.compiled(run)
+            if cubin is not None:
+                kept_cubins.keep_with_files(place, cubin, compilation.files_read())
+            return log, cubin
+        place = kept_cubins.place_of(told, given.flags, compilation.preprocessed(run))
         cubin = kept_cubins.kept(place)
         if cubin is not None:
             return "", cubin
