@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,13 @@ ALL = [*LAUNCH, "--vary", "ROWS=8,16", "--arg", "256", "--jobs", "1"]
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache for all tests here, so that a launch that several of them rank is estimated once."""
+    """A cache of estimates for all tests here, so that a launch that several of them rank is estimated once.
+
+    Compiled code stays where all tests have it.
+    """
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(estimate.cache, "cache_folder", lambda: folder)
+        patch.setattr(estimate, "cache", SimpleNamespace(**{**vars(estimate.cache), "cache_folder": lambda: folder}))
         yield
 
 
