@@ -58,10 +58,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def transpose(tmp_path: Path) -> Path:
-    (tmp_path / "transpose.cu").write_text(TRANSPOSE)
-    return tmp_path / "transpose.cu"
+@pytest.fixture(scope="module")
+def transpose(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all tests, so that each variant is compiled once."""
+    file = tmp_path_factory.mktemp("kernel") / "transpose.cu"
+    file.write_text(TRANSPOSE)
+    return file
 
 
 def ranked(arguments: list[str]) -> Any:
@@ -173,12 +175,13 @@ TAKES_ALL = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def hungry(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def hungry(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A kernel that the chips of sm_80 have room for up to 163 KiB, those of sm_89 never, those of sm_90 up to 227."""
     code = 'extern "C" __global__ void k(float *x) { extern __shared__ float s[]; s[0] = 1.0f; *x = s[0]; }'
-    (tmp_path / "k.cu").write_text(code)
-    return str(tmp_path / "k.cu")
+    file = tmp_path_factory.mktemp("kernel") / "k.cu"
+    file.write_text(code)
+    return str(file)
 
 
 @pytest.mark.slow
@@ -358,14 +361,14 @@ def test_in_ci_another_best_is_exit_code_1(transpose: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_list_of_configurations_in_a_file(tmp_path: Path, transpose: Path) -> None:
+def test_a_list_of_configurations_in_a_file(transpose: Path) -> None:
     listed = [
         {"path": "transpose.cu", "kernel": "transpose", "grid": [8, 8], "block": [32, rows], "name": f"rows {rows}",
          "options": ["-DPAD=1", f"-DROWS={rows}"], "args": ["zeros:f32:65536", "zeros:f32:65536", "256"]}
         for rows in (8, 16)
     ]  # fmt: skip
-    (tmp_path / "list.json").write_text(json.dumps(listed))
-    rows = ranked([str(tmp_path / "list.json"), "--chip", "RTX 4090", "--jobs", "1"])["rows"]
+    transpose.with_name("list.json").write_text(json.dumps(listed))
+    rows = ranked([str(transpose.with_name("list.json")), "--chip", "RTX 4090", "--jobs", "1"])["rows"]
     assert sorted(row["configuration"] for row in rows) == ["rows 16", "rows 8"]
 
 
