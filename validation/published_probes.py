@@ -113,8 +113,7 @@ def bank_width_bytes(arch: gpuemu.Architecture, banks: int) -> float:
     how many bytes of a row share a bank with the first."""
     base = shared_chain(arch, "LDS.U8", "0")
     row = 4 * banks
-    costly = [shared_chain(arch, "LDS.U8", f"({row}+{d})*(lane==1)") > base for d in range(row)]
-    return float(costly.index(False))
+    return float(next(d for d in range(row) if shared_chain(arch, "LDS.U8", f"({row}+{d})*(lane==1)") <= base))
 
 
 # --- the queue in front of the load/store unit --------------------------------------------------------------

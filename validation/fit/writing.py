@@ -29,16 +29,18 @@ def fitted_text(base: Path, fitted: Sequence[Fitted], source: str) -> str:
     section it does not have.
     """
     load_arch(base)  # its own problems first
-    text = base.read_text(encoding="utf-8")
+    lines, document = base.read_text(encoding="utf-8").splitlines(keepends=True), None
     for one in fitted:
-        text = _put(text, str(base), one)
-    return _with_source(text, str(base), source)
+        document = document or strict_yaml.parse("".join(lines), str(base))
+        before = len(lines)
+        lines = _put(lines, document, str(base), one)
+        if len(lines) != before:  # else a line was replaced, and each value still has its line
+            document = None
+    return _with_source("".join(lines), str(base), source)
 
 
-def _put(text: str, name: str, one: Fitted) -> str:
-    path = one.experiment.parameter
-    document = strict_yaml.parse(text, name)
-    lines = text.splitlines(keepends=True)
+def _put(given: Sequence[str], document: strict_yaml.Document, name: str, one: Fitted) -> list[str]:
+    path, lines = one.experiment.parameter, list(given)
     row = document.line(path[:-1]) if len(path) > 1 and _has(document.value, path[:-1]) else None
     if row is not None and lines[row - 1].partition(": ")[2].startswith("{"):
         section: Any = document.value
@@ -54,8 +56,8 @@ def _put(text: str, name: str, one: Fitted) -> str:
     if number is not None:
         indent = re.match(r" *", lines[number - 1])
         lines[number - 1] = (indent[0] if indent else "") + entry
-        return "".join(lines)
-    return "".join(_inserted(lines, document.value, document, path, entry, name))
+        return lines
+    return _inserted(lines, document.value, document, path, entry, name)
 
 
 def _in_lines(line: str, section: Mapping[str, Any]) -> list[str]:
