@@ -208,11 +208,10 @@ def _chain(path: Path, label: str) -> list[_File]:
     files: list[_File] = []
     seen: list[Path] = []
     while True:
-        document = strict_yaml.load(path, label)
-        if not isinstance(document.value, dict):
-            found = strict_yaml.describe(document.value)
-            raise GpuemuError([document.problem((), found, "expected a mapping of sections")])
-        files.append(_read(document))
+        shipped = path.parent == resources.folder("configs") and resources.is_file(path)
+        file = _shipped_file(path, label, path.stat().st_mtime_ns) if shipped else _file(path, label)
+        document = file.document
+        files.append(file)
         seen.append(path.resolve())
         if "extends" not in document.value:
             return files
@@ -220,6 +219,20 @@ def _chain(path: Path, label: str) -> list[_File]:
         if path.resolve() in seen:
             found = f"{label} extends this file in turn" if len(seen) > 1 else "the file extends itself"
             raise GpuemuError([document.problem(("extends",), found, "Extend a file that does not lead back here")])
+
+
+def _file(path: Path, label: str) -> _File:
+    document = strict_yaml.load(path, label)
+    if not isinstance(document.value, dict):
+        found = strict_yaml.describe(document.value)
+        raise GpuemuError([document.problem((), found, "expected a mapping of sections")])
+    return _read(document)
+
+
+@lru_cache(maxsize=32)
+def _shipped_file(path: Path, label: str, written: int) -> _File:
+    """A shipped file, which others extend; it is read again only if it changes."""
+    return _file(path, label)
 
 
 def _extended(document: strict_yaml.Document, path: Path, label: str) -> tuple[Path, str]:

@@ -3,7 +3,7 @@ import os
 import pickle
 import re
 import shutil
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +129,7 @@ def test_a_chip_that_the_architecture_does_not_name_is_refused_with_those_that_i
     assert "RTX 4090" in load_arch(own).chips
 
 
+@cache
 def confirmed(name):
     return yaml.safe_load(resources.find("configs", name).read_text(encoding="utf-8")).get("confirmed", [])
 
