@@ -95,15 +95,17 @@ def exchanged(trace: Trace, warp: WarpTrace) -> set[int]:
         who = np.where(instruction.operation.matrices > 0, (1 << 32) - 1, 1 << lanes)[:, None] + 0 * places
         into = changed if instruction.operation.atomic else wrote if writes(instruction) else read
         np.bitwise_or.at(into, places, who)
-        times[np.unique(places)] += 1
+        times[places] += 1  # once for a byte that several lanes touch
     return found | _of_lanes(wrote, changed, read, times)
 
 
 def _of_lanes(
     wrote: NDArray[np.int64], changed: NDArray[np.int64], read: NDArray[np.int64], times: NDArray[np.int64]
 ) -> set[int]:
+    often = np.flatnonzero(times > 1)
+    wrote, changed, read = wrote[often], changed[often], read[often]
     racing = several(wrote, wrote | changed | read) | several(changed, wrote | read)
-    return set(np.flatnonzero(racing & (times > 1)).tolist())
+    return set(often[racing].tolist())
 
 
 def several(some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
