@@ -42,7 +42,7 @@ def rate(sms: int, kind: int, lines: int, cold: bool = False) -> float:
     for count in (lines // 2, lines):
         asks, waits = ([(0.1, 0, 0, what, n) for n in range(count)] for what in (kind, REPLY))
         given = steps([*asks, *(waits if kind == LOAD else ()), (0, 0, 0, END, 0)], lines=np.arange(count) * 128)
-        given = given._replace(stores=np.full(count, kind == STORE))
+        given = given._replace(stores=np.full(count, kind == STORE, np.int64))  # other types compile it again
         of = grid(sms, cold=cold, far=lines * 128)
         ended.append(clock.all_sms(given, of, ARCH, alone).end)
     return sms * (lines - lines // 2) * 128 / (ended[1] - ended[0])
