@@ -222,7 +222,7 @@ def test_a_phase_that_never_ends_is_an_error() -> None:
 
 
 def beside_products(
-    products: int, instruction: str, count: int = 1, warps: tuple[int, ...] = (0, 1, 2, 3)
+    products: int, instruction: str, count: int = 1, warps: tuple[int, ...] = (0, 1, 2, 3), sums: str = "F32"
 ) -> TraceBuilder:
     """Products of the first four of eight warps, and so many instructions of `warps` between two clock reads of all.
 
@@ -232,7 +232,7 @@ def beside_products(
     with trace.only(warps=[0, 1, 2, 3]):
         for last in range(products - 1, -1, -1):
             group = "" if last else ", gsb0"
-            trace.emit(f"HGMMA.64x256x16.F32 R24, gdesc[UR8], R24{group}", control="B------:R-:W-:-:S01")
+            trace.emit(f"HGMMA.64x256x16.{sums} R24, gdesc[UR8], R24{group}", control="B------:R-:W-:-:S01")
     for _ in range(8):
         trace.emit("NOP", control="B------:R-:W-:-:S11")
     clock(trace)
@@ -247,8 +247,8 @@ def beside_products(
     return trace
 
 
-def between_clocks(trace: TraceBuilder, which: int = 0) -> list[int]:
-    return [warp.clock_reads[which + 1] - warp.clock_reads[which] for warp in warps_of(trace)]
+def between_clocks(trace: TraceBuilder) -> list[int]:
+    return [warp.clock_reads[1] - warp.clock_reads[0] for warp in warps_of(trace)]
 
 
 WIDE = "IMAD.WIDE R2, R4, R5, R6"
@@ -265,8 +265,16 @@ def test_products_pause_for_what_reads_twice_when_it_has_waited(instruction: str
     assert 2 * 46 <= late[4] <= 2 * 51
 
 
-def ends_at(count: int, warps: tuple[int, ...] = (0, 1, 2, 3)) -> int:
-    return max(warp.clock_reads[2] for warp in warps_of(beside_products(6, WIDE, count, warps))[:4])
+@pytest.mark.parametrize("count", [1, 4])
+def test_products_with_sums_of_16_bits_leave_room_for_what_reads_twice(count: int) -> None:
+    """H200: one and four IMAD.WIDE take as long as alone, and delay no product."""
+    alone, beside = (beside_products(products, WIDE, count, sums="F16") for products in (0, 6))
+    assert between_clocks(beside)[0] <= between_clocks(alone)[0] + 2
+    assert ends_at(count, sums="F16") == ends_at(0, sums="F16")
+
+
+def ends_at(count: int, warps: tuple[int, ...] = (0, 1, 2, 3), sums: str = "F32") -> int:
+    return max(warp.clock_reads[2] for warp in warps_of(beside_products(6, WIDE, count, warps, sums))[:4])
 
 
 def test_a_pause_delays_the_products_of_all_sub_cores() -> None:

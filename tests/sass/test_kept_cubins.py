@@ -88,20 +88,28 @@ def test_whatever_goes_into_it_is_looked_at(compilations: Count, compiler: Compi
         assert [compiled(folder, "-DN=1", "-include", "value.h") for _ in "ab"] == [1, 1]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("nvcc" not in COMPILERS, reason="no nvcc")
-@pytest.mark.parametrize("included", ["<far.h>", "FAR_FILE"])
-def test_a_header_of_the_system_and_one_that_a_macro_names_are_looked_at(
-    compilations: Count, included: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_nvcc_reports_is_looked_at(
+    compilations: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a far").mkdir()
-    monkeypatch.setenv("CPATH", str(tmp_path / "a far"))
-    Path("k.cu").write_text(
-        f"#define FAR_FILE <far.h>\n#include {included}\n{SOURCE.replace('VALUE;', 'VALUE + FAR;')}"
+    """Here nvcc is a script that reports a file of the system: no include of the source leads to it."""
+    read = tmp_path / "far header.h"
+    (tmp_path / "list").write_text(f"gpuemu.cubin: \\\n {tmp_path}/far\\ header.h\n")
+    script = tmp_path / "bin" / "nvcc"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0; fi\n'
+        'while [ $# -gt 1 ]; do case "$1" in -o) output="$2" ;; -MF) list="$2" ;; esac; shift; done\n'
+        'printf "\\177ELF" > "$output"\n'
+        f'cp "{tmp_path}/list" "$list"\n'
     )
-    for far, many in ((1, [1, 0]), (2, [1, 0])):
-        (tmp_path / "a far" / "far.h").write_text(f"#define FAR {far}\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    for content, many in (("1", [1, 0]), ("2", [1, 0])):
+        read.write_text(content)
         assert [(compile_cuda("k.cu", "sm_89", "nvcc"), compilations())[1] for _ in "ab"] == many
+    read.unlink()
+    assert [(compile_cuda("k.cu", "sm_89", "nvcc"), compilations())[1] for _ in "ab"] == [1, 1]
 
 
 @pytest.mark.slow

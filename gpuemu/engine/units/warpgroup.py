@@ -8,9 +8,10 @@ cycle per column, or a cycle per wavefront of its operands in shared memory, whi
 `latency_cycles` after its turn, but the next product of a chain does not wait for them. Working products take the ports
 of the register file in two of each four cycles, bank by bank, so arithmetic beside them takes twice as long.
 
-IMAD.WIDE and IMAD.HI, which read twice, find no gap between products. When one of them has waited for
-`give_way_after_cycles`, the products pause for `give_way_cycles` on all sub-cores, while up to `give_way_instructions`
-of them issue. What uses the tensor pipe (HFMA2.MMA, FP64, mma) waits until all products of its sub-core are done.
+IMAD.WIDE and IMAD.HI, which read twice, find no gap between products with sums of 32 bits (those with sums of 16 bits
+leave room). When one of them has waited for `give_way_after_cycles`, the products pause for `give_way_cycles` on all
+sub-cores, while up to `give_way_instructions` of them issue. What uses the tensor pipe (HFMA2.MMA, FP64, mma) waits
+until all products of its sub-core are done.
 WARPGROUP.DEPBAR waits until all but the last groups of the warp's products are done. If the warps do not have the same
 products, each warp is alone.
 """
@@ -143,6 +144,9 @@ def products_let_by(state: State, c: int, op: OpRecord, now: int) -> int:
         return now
     in_pause = now + op.second_read < products.pause_until
     if in_pause and products.passed < spec.tensor_core_warpgroup_give_way_instructions:
+        return now
+    apart, free = op.second_read % products.period, products.period - products.busy
+    if free > min(apart, products.period - apart):
         return now
     if products.asked == 0:
         products.asked = now
