@@ -164,7 +164,7 @@ def all_sms(steps: Steps, grid: Grid, arch: Architecture, chip: ChipFacts) -> En
     if grid.cold:
         fill(launch.memory, numbers.sets, (chip.l2_dirty_kibibytes or 0) * KIB // LINE_BYTES)
     else:
-        launch = _warm(launch, grid, chip, looked)
+        _warm(launch, whole, chip)
     _run(launch, looked, looked * each)
     more = 1 + _left(whole.weights[:1], grid.weights[:1], looked)
     counts = _with_rest(launch, more - 1, _left(whole.weights[1:], grid.weights[1:], looked))
@@ -305,6 +305,7 @@ def _chip(arch: Architecture, chip: ChipFacts, grid: Grid, sms: int) -> Chip:
         dirty_share=chip.dirty_share or 0.0,
         buffered_cycles=float(max(0, (chip.dram_loaded_cycles or 0) - memory.latency_cycles)),
         merged=chip.merged_requests or 1, merge_cycles=float(chip.merge_cycles or 0),
+        slice_queue=float(chip.slice_queue_cycles or 0),
         overhead_cycles=float(arch.launch.overhead_cycles),
         cta_interval=float(arch.launch.cta_interval_cycles), start_spread=float(chip.start_spread_cycles or 0),
         drain=float(chip.drain_cycles or 0) if grid.accesses else 0.0, cta_launch=float(arch.sm.cta_launch_cycles),
@@ -351,27 +352,25 @@ def _first_sms(sms: int, places: int) -> Numbers:
     return np.concatenate([np.arange(min(sms, places)), dispatch.order(sms, places)[sms:]])
 
 
-def _warm(launch: Simulation, grid: Grid, chip: ChipFacts, ctas: int | None) -> Simulation:
-    """The launch after an equal one, and after the work between two launches.
+def _warm(launch: Simulation, whole: Grid, chip: ChipFacts) -> None:
+    """Leave L2 as an equal launch of the whole grid leaves it, and the work between two launches after it.
 
     That work evicts all but the last `l2_kept_kibibytes` and writes back dirty lines. With null, there is none.
     """
-    until = grid.ctas if ctas is None else min(ctas, grid.ctas)
     kept = None if chip.l2_kept_kibibytes is None else chip.l2_kept_kibibytes * KIB // LINE_BYTES
     each = max(1, len(launch.steps.address))
     size, address = len(launch.memory.tag), np.asarray(launch.steps.address)
     stored = np.repeat(launch.steps.stores, np.diff(launch.steps.line_of)) > 0
     restores = np.isin(address[stored], address[~stored]).any()
     wanted = WARMING * (size if kept is None or restores else min(kept, size))
-    first = max(0, until - FEWEST_ROUNDS - wanted // each)
-    _run(launch._replace(first=first), until, (until - first) * each)
+    first = max(0, whole.ctas - FEWEST_ROUNDS - wanted // each)
+    _run(launch._replace(moves=whole.moves(), first=first), whole.ctas, (whole.ctas - first) * each)
     launch.memory.counts[DIRTIED] = launch.memory.counts[WRITTEN] = 0.0
     if kept is not None:
         forget(launch.memory, kept)
     elif chip.l2_found_kibibytes is not None:
         trim(launch.memory, chip.l2_found_kibibytes * KIB // LINE_BYTES)
     launch.memory.counts[PEAK] = launch.memory.counts[UNWRITTEN]
-    return launch
 
 
 @cache
