@@ -28,6 +28,9 @@ class Chip(Part):
     gpcs: int | None = whole("groups of SMs that merge their requests to L2", 1, 1000, "GPCs", True)
     merged_requests: int | None = whole("equal requests of a GPC's SMs that L2 gets as one", 1, 1000, "SMs", True)
     merge_cycles: int | None = whole("time for more of them after L2 has the data", 0, 100_000, "cycles", True)
+    slice_queue_cycles: int | None = whole(
+        "time that a slice's queue holds; requests behind it wait where none merge", 0, 100_000, "cycles", True
+    )
     far_cycles: int | None = whole(
         "additional wait of the SM farthest from a line over the mean SM", 0, 100_000, "cycles", True
     )

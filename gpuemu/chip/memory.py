@@ -2,13 +2,14 @@
 
 A request is answered at once, by units that remember until when they are busy. Requests come in the order of time.
 
-* An SM has a port for what it loads and one for what it stores, and each GPC a port for what its SMs load.
+* An SM has a port for what it loads and one for what it stores, and each GPC a port for what L2 sends to its SMs.
 * L2 consists of slices, each with its part of the rates. A line lies in one slice, and takes a place on each side of
   the chip that uses it. The least recently used line of a set is evicted.
 * A slice passes misses to a channel of DRAM. A store makes its half of a line dirty. If too many are, the
   oldest are written back. Dirty halves that stay take `dirty_share` of that time, as more are dirty than ever before.
 * Each block of DRAM is refreshed every so often, and does not answer meanwhile.
-* Equal loads of a GPC's SMs merge, if they come while the first waits, or within a window behind it.
+* Equal loads of a GPC's SMs merge, if they come while the first waits in the queue of its slice or for DRAM, or within
+  a window behind it. The others wait only for the reply to the first, so SMs that ask for the same stay together.
 
 Plain functions on flat sequences of numbers, of which `engine.twins` makes compiled twins.
 """
@@ -79,6 +80,7 @@ class Chip(NamedTuple):
     buffered_cycles: float
     merged: int
     merge_cycles: float
+    slice_queue: float
     overhead_cycles: float
     cta_interval: float
     start_spread: float
@@ -257,7 +259,6 @@ def load_line(
     memory.counts[LOADED] += sent
     port = max(sent * chip.sm_sector, chip.sm_line)
     queue = take(memory, at[4] + sm, now, port)
-    queue = max(queue, take(memory, at[3] + gpc, now, sent * chip.gpc_sector))
     piece = part_of_all(line, chip.slices)
     far = distance(chip, sm, piece)
     slot = mixed(line * chip.gpcs + gpc) & MERGES - 1
@@ -266,8 +267,9 @@ def load_line(
     if waits and memory.merge_count[slot] < chip.merged and memory.merge_sm[slot] != sm:
         memory.merge_count[slot] += 1
         memory.merge_sm[slot] = sm
-        return max(memory.merge_reply[slot], now + chip.l2_cycles + queue) + far
+        return max(memory.merge_reply[slot], now + chip.l2_cycles - chip.merge_cycles + queue) + far
     memory.counts[ASKED] += sent
+    queue = max(queue, take(memory, at[3] + gpc, now, sent * chip.gpc_sector))
     looked = take(memory, at[0] + piece, now, max(chip.slice_line, sent * chip.slice_sector))
     place = touched(memory, chip, 2 * line + gpc % 2, now)
     found = now + looked
@@ -275,7 +277,8 @@ def load_line(
     reply = max(found, memory.comes[place], now + queue) + chip.l2_cycles
     if joins and chip.merged > 1:
         memory.merge_key[slot], memory.merge_count[slot], memory.merge_sm[slot] = key, 1, sm
-        memory.merge_until[slot] = max(found, memory.comes[place]) + chip.merge_cycles
+        there = max(min(found, now + chip.slice_queue), memory.comes[place])
+        memory.merge_until[slot] = there + chip.merge_cycles
         memory.merge_reply[slot] = reply
     return reply + far
 

@@ -30,6 +30,7 @@ from gpuemu.chip.memory import (
     part_of_all,
     refreshed,
     sectors_in,
+    slices_at,
     store_line,
     take,
     touched,
@@ -206,14 +207,36 @@ def test_loads_merge_as_long_as_the_first_one_waits_for_dram():
         assert some.memory.counts[ASKED] == asked
 
 
-def test_loads_merge_as_long_as_the_first_one_waits_for_its_slice():
-    for wait, asked in ((0.0, 8), (500.0, 4)):
+def test_loads_merge_as_long_as_the_first_one_waits_in_the_queue_of_its_slice():
+    """Its queue is not longer than `slice_queue_cycles`. Loads that wait before it are not seen."""
+    longest = H200.slice_queue_cycles + H200.merge_cycles
+    for wait, later, asked in ((0, longest - 1, 8), (500, longest - 1, 4), (500, longest, 8)):
         some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
         keep_line(some.memory, some.chip, 14, 15, 0)
         some.memory.free[part_of_all(7, some.chip.slices)] = 1000.0 + wait
-        for sm, now in ((0, 1000.0), (1, 1300.0)):
+        for sm, now in ((0, 1000.0), (1, 1000.0 + later)):
             load_line(some.memory, some.chip, sm, 7, 15, 4, now, True)
         assert some.memory.counts[ASKED] == asked
+
+
+def test_a_load_that_merges_waits_only_for_the_reply_to_the_first():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132, far_cycles=0.0, far_sm_cycles=0.0)
+    keep_line(some.memory, some.chip, 14, 15, 0)
+    first, later = (
+        load_line(some.memory, some.chip, sm, 7, 15, 4, now, True) for sm, now in ((0, 1000.0), (1, 1050.0))
+    )
+    assert later == first
+
+
+def test_only_what_l2_sends_takes_the_port_of_a_gpc():
+    some = launch(steps([(0, 0, 0, END, 0)]), grid(), sms=132)
+    keep_line(some.memory, some.chip, 14, 15, 0)
+    port = slices_at(some.chip)[3]
+    load_line(some.memory, some.chip, 0, 7, 15, 4, 1000.0, True)
+    taken = some.memory.free[port]
+    assert taken > 1000.0
+    load_line(some.memory, some.chip, 1, 7, 15, 4, 1001.0, True)
+    assert some.memory.free[port] == taken
 
 
 def test_eight_neighbors_that_read_the_same_ask_l2_twice():
