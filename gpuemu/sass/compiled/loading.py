@@ -213,15 +213,18 @@ class Loops:
         self._missing = not has_numba()
         self._beside: subprocess.Popen[bytes] | None = None
 
-    def ask(self, steps: int) -> Loop | None:
-        """The loops, if they are there now. `steps`: how many the executor has taken since the last time."""
+    def ask(self, steps: int, expected: int = 0) -> Loop | None:
+        """The loops, if they are there now. `steps`: how many the executor has taken since the last time.
+
+        `expected`: how many it will probably still take.
+        """
         if self._loop is not None or self._missing:
             return self._loop
         self._steps += steps
-        if self._steps < WORTH_LOADING:
+        if self._steps + expected < WORTH_LOADING:
             return None
         if not cache.is_whole(folder()):
-            self._compile_beside()
+            self._compile_beside(self._steps + expected)
             return None
         try:
             self._loop = load().run
@@ -229,8 +232,8 @@ class Loops:
             self._missing = True
         return self._loop
 
-    def _compile_beside(self) -> None:
-        if self._steps < WORTH_COMPILING or self._beside is not None:
+    def _compile_beside(self, steps: int) -> None:
+        if steps < WORTH_COMPILING or self._beside is not None:
             return
         if cache.refusal(folder()):
             self._missing = True

@@ -68,10 +68,13 @@ class LaunchCheck:
         return Point(instruction, thread, cta, as_given(function.source_line(instruction.offset), what), does, callers)
 
     def run(self) -> Trace:
-        """Execute the launch as often as the tools need. The arrays then have the results of the first execution."""
+        """Execute the launch as often as the tools need. The arrays then have the results of the first execution.
+
+        Each CTA probably takes about as many steps as the kernel has instructions.
+        """
         if not self._screens:
             return self._follow(self._listeners)
-        if not loops_are_here():
+        if not loops_are_here(0, self._ctas * len(self._function.code)):
             try:
                 return self._follow(self._until_loops())
             except _LoopsAreHereError:
@@ -181,7 +184,10 @@ class LaunchCheck:
         return trace
 
     def _until_loops(self) -> Listeners:
-        """The listeners of a launch. They raise _LoopsAreHereError when compiled loops have come."""
+        """The listeners of a launch. They raise _LoopsAreHereError when compiled loops have come.
+
+        The other CTAs probably take as many steps as those that have ended.
+        """
         warps = -(-math.prod(self._config.block) // LANES)
         executed, told = list[Callable[[], int]](), 0
 
@@ -190,7 +196,7 @@ class LaunchCheck:
             if self._listeners.progress is not None:
                 self._listeners.progress(done, ctas)
             steps = executed[0]() // warps if executed else 0
-            if loops_are_here(steps - told):
+            if loops_are_here(steps - told, steps * (ctas - done) // max(1, done)):
                 raise _LoopsAreHereError
             told = steps
 

@@ -243,6 +243,6 @@ def _describe_barrier(instruction: Instruction, row: NDArray[np.int64]) -> None:
     row[shadow.BARRIER_THREADS], row[shadow.BARRIER_WAITS] = threads or -1, not instruction.has("ARV")
 
 
-def loops_are_here(steps: int = 0) -> bool:
-    """Whether compiled loops are loaded. `steps`: how many the executor has taken since the last time."""
-    return LOOPS.ask(steps) is not None
+def loops_are_here(steps: int = 0, expected: int = 0) -> bool:
+    """Whether compiled loops are loaded. `steps`, `expected`: see `Loops.ask`."""
+    return LOOPS.ask(steps, expected) is not None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gpuemu
+from gpuemu.sass.compiled import loading
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.scheduling.steps import Steps
 from gpuemu.sass.tools.disassembly import load_cubin
@@ -205,6 +206,37 @@ def test_no_tool_and_no_step_of_numpy_is_needed_for_a_tiled_product(
     assert len(executors) == 2
     assert [one._steps_taken for one in executors] == [0, 0]
     np.testing.assert_allclose(args[0], args[1] @ args[2], rtol=1e-5)
+
+
+IN_GLOBAL = """
+extern "C" __global__ void moves(float *c, const float *a) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    BODY;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("worth_loading", "followed"), [(200, 0), (10_000, 1), (1_000_000, 16)])
+def test_tools_follow_no_more_ctas_than_it_takes_to_see_that_a_screening_is_faster(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, worth_loading: int, followed: int
+) -> None:
+    body = "float x = a[i];\n#pragma unroll 1\nfor (int k = 0; k < 200; k++) x = x * x + 1; c[i] = x"
+    cubin = compiled(IN_GLOBAL.replace("BODY", body), tmp_path, "sm_80")
+    args = [np.zeros(2048, np.float32), np.ones(2048, np.float32)]
+    begun = []
+    starts = ToolListener.starts
+
+    def counted(self: ToolListener, cta: int) -> None:
+        begun.append(cta)
+        starts(self, cta)
+
+    monkeypatch.setattr(ToolListener, "starts", counted)
+    monkeypatch.setattr(loading, "WORTH_LOADING", worth_loading)
+    loading.LOOPS.forget()
+    report = gpuemu.check(cubin, "moves", grid=16, block=128, args=args, tools=["racecheck"])
+    assert report.findings == ()
+    assert len(begun) == followed
 
 
 TILE_LOOP = (
