@@ -43,7 +43,6 @@ from gpuemu.sass.compiled.columns import (
     UNIFORM_PAIR,
     UNIFORM_ROW,
     WINDOW_BYTES,
-    WITHOUT_ADDRESSES,
     WRITTEN,
     WRITTEN_UNTIL,
     ZERO_ROW,
@@ -258,7 +257,7 @@ def access(
     file, taking, places = lanes.file, here[first:last], lanes.at[first:last]
     find_addresses(code, pc, file, lanes.at, 0, first, last)
     loads = code[pc, OP] == LOAD
-    if state[LOGS] and code[pc, IS_MEMORY] != WITHOUT_ADDRESSES:
+    if state[LOGS] and code[pc, IS_MEMORY]:
         kind = memory_of(code, pc, taking, places, state)
         log_access(kind, taking, places, first, logs, state)
         if kind:

@@ -48,7 +48,6 @@ from gpuemu.sass.compiled.columns import (
     LOCAL_BYTES,
     LOCAL_PITCH,
     LOCAL_USED,
-    LOGS,
     LOOK,
     LOOK_ROW,
     LOOK_ROWS,
@@ -73,7 +72,6 @@ from gpuemu.sass.compiled.columns import (
     WAITING,
     WARPS,
     WARPSYNC,
-    WITHOUT_ADDRESSES,
     WRITTEN,
     WRITTEN_UNTIL,
     ZEROED,
@@ -88,6 +86,8 @@ from gpuemu.sass.machine.environment import Environment
 from gpuemu.sass.machine.lanes import CTA_ROW, RZ, URZ, Mask, ballots
 from gpuemu.sass.machine.memory.storage import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Buffer
 from gpuemu.sass.machine.operands import Site, Step
+from gpuemu.sass.machine.recording.observer import Observer
+from gpuemu.sass.machine.recording.recorder import Recorder
 from gpuemu.sass.machine.scheduling.cta_barriers import CtaBarriers
 from gpuemu.sass.machine.scheduling.groups import TWO_MEETINGS, Convergence, Group, Turn
 from gpuemu.sass.machine.scheduling.live_cta import Cta
@@ -126,7 +126,7 @@ class Bridge:
         self._code[list(left_out), AWAITS] = 1
         self._code[:, IS_MEMORY] = [i.accesses_memory for i in environment.code]
         if environment.observer is not None:
-            self._code[list(environment.observer.unneeded), IS_MEMORY] = WITHOUT_ADDRESSES
+            self._code[list(environment.observer.unneeded), IS_MEMORY] = 0
         self._state, looks = self._arguments["state"], self._arguments["looks"]
         for pc, slot in self._slots.items():
             looks[slot, LOOK_ROWS] = len(rows[pc])
@@ -221,12 +221,12 @@ class Bridge:
         self._put_groups(cta)
         later = max(0, cta.left - most) if most else 0
         state[TURN], state[LEFT] = cta.turn, cta.left - later
-        recording = self._recording_of(cta) if cta.keep or self._environment.observer is not None else None
+        logs = cta.keep or self._environment.observer is not None
+        recording = self._recording_of(cta.recorder if cta.keep else None) if logs else None
         self._prepare(cta.convergence, cta.barriers, self._none)
         why = self._call(cta.convergence, cta.barriers)
         if recording is not None:
             recording.flush(state)
-            state[LOGS] = 0
         self._take_over(cta, why)
         cta.left += later
         return PAUSED if why == SPENT and later and cta.left > 0 else why
@@ -242,6 +242,8 @@ class Bridge:
         if self._fresh is None:
             lanes = self._environment.lanes
             self._fresh = Convergence(lanes), CtaBarriers(lanes)
+        if self._environment.observer is not None:
+            return self._run_watched(numbers, self._environment.observer)
         arguments["steps"] = np.zeros(len(numbers), np.int64)
         self._prepare(*self._fresh, np.array(numbers, np.int64))
         assert self._loop is not None
@@ -253,19 +255,37 @@ class Bridge:
         why = self._call(*self._fresh)
         return arguments["steps"][: state[CTAS]].tolist(), why
 
+    def _run_watched(self, numbers: Sequence[int], observer: Observer) -> tuple[list[int], int]:
+        """Execute CTAs one after the other, each with its log for the observer, until it has enough: see `run_ctas`."""
+        state, arguments, steps, budget = self._state, self._arguments, list[int](), self._state[LEFT].item()
+        assert self._fresh is not None
+        for number in numbers:
+            if observer.has_enough:
+                break
+            observer.starts(number)
+            arguments["steps"], state[LEFT] = np.zeros(1, np.int64), budget
+            recording = self._recording_of(None)
+            self._prepare(*self._fresh, np.array([number], np.int64))
+            why = self._call(*self._fresh)
+            recording.flush(state)
+            if why != ENDED:
+                return steps, why
+            observer.ends()
+            steps.append(arguments["steps"].item())
+        return steps, ENDED
+
     def hand_over(self, cta: Cta, why: int) -> None:
         """Give the state of the CTA that the loops have begun to the executor."""
         assert self._fresh is not None
         (cta.convergence, cta.barriers), self._fresh = self._fresh, None
         self._take_over(cta, why)
 
-    def _recording_of(self, cta: Cta) -> Recording:
+    def _recording_of(self, recorder: Recorder | None) -> Recording:
         environment = self._environment
         if self._recording is None:
-            copies = any(i.mnemonic == "LDGSTS" for i in environment.code)
-            self._recording = Recording(environment.lanes, environment.patterns, copies, environment.observer)
+            self._recording = Recording(environment.lanes, environment.patterns, environment.code, environment.observer)
             self._arguments |= self._recording.arrays
-        self._recording.begin(cta.recorder if cta.keep else None, self._state)
+        self._recording.begin(recorder, self._state)
         return self._recording
 
     def _put_groups(self, cta: Cta) -> None:

@@ -22,8 +22,7 @@ LOOK = 40
 AWAITS = 41
 """Whether lanes may wait here while their group gives way."""
 IS_MEMORY = 42
-"""1 if a record has the addresses of its lanes, WITHOUT_ADDRESSES if it only counts the access, or 0."""
-WITHOUT_ADDRESSES = 2
+"""Whether a log has the addresses of its lanes."""
 COLUMNS = 43
 
 LOOK_ROWS, LOOK_ROW = range(2)

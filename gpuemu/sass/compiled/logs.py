@@ -15,7 +15,6 @@ from gpuemu.sass.compiled.columns import (
     LOG_STEPS,
     LOGS,
     NO_BLOCK,
-    WITHOUT_ADDRESSES,
 )
 
 
@@ -70,7 +69,7 @@ def log_step(code: Any, pc: Any, count: Any, logs: Any, state: Any) -> None:
     logs.steps[state[LOG_STEPS], 2] = state[LOG_GUARDED]
     state[LOG_STEPS] += 1
     if code[pc, IS_MEMORY]:
-        if count == 0 or code[pc, IS_MEMORY] == WITHOUT_ADDRESSES:
+        if count == 0:
             logs.kinds[state[LOG_BLOCKS]] = NO_BLOCK
         state[LOG_BLOCKS] += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpuemu.sass.machine.lanes import Lanes
 from gpuemu.sass.machine.recording.observer import Observer
 from gpuemu.sass.machine.recording.patterns import Patterns, Place
 from gpuemu.sass.machine.recording.recorder import Recorder
+from gpuemu.trace.model import Instruction
 
 _STEPS, _SETS = 1 << 13, 1 << 10
 """Steps and sets of lanes that the loops log until they come back. A launch may then stop the recording."""
@@ -23,8 +25,10 @@ _MOST_KNOWN = 1 << 14
 class Recording:
     """The logs of the loops, as their arguments (`arrays`), for CTAs with these lanes; an observer may take them."""
 
-    def __init__(self, lanes: Lanes, patterns: Patterns, copies: bool, observer: Observer | None):
+    def __init__(self, lanes: Lanes, patterns: Patterns, code: Sequence[Instruction], observer: Observer | None):
         self._lanes, self._patterns, self._observer = lanes, patterns, observer
+        self._accesses = np.array([i.accesses_memory for i in code], np.bool_)
+        copies = any(i.mnemonic == "LDGSTS" for i in code)
         count = lanes.count
         blocks = max(16, _BLOCK_BYTES // (8 * count))
         self.arrays: dict[str, Any] = {
@@ -55,7 +59,7 @@ class Recording:
         state[LOG_SETS] = 0
 
     def flush(self, state: Any) -> None:
-        """Give the recorder and the observer what has been logged."""
+        """Give the recorder and the observer what has been logged, and log no more."""
         log_steps, blocks = self.arrays["log_steps"][: state[LOG_STEPS]], int(state[LOG_BLOCKS])
         if self._observer is not None:
             kinds, places, sources, lanes = (
@@ -65,7 +69,7 @@ class Recording:
             self._observer.logged(Logs(log_steps, kinds, places, sources, lanes, sets, slots))
         if self._recorder is not None:
             self._record(self._recorder, log_steps, blocks, int(state[LOG_SETS]))
-        state[LOG_STEPS] = state[LOG_BLOCKS] = 0
+        state[LOGS] = state[LOG_STEPS] = state[LOG_BLOCKS] = 0
         if state[LOG_SETS] == _SETS:
             self._forget_sets(state)
 
@@ -79,7 +83,8 @@ class Recording:
         if self._observer is None or self._observer.needs_addresses:
             recorder.add_blocks([self._block(row, recorder) for row in range(blocks)])
         else:
-            recorder.add_blocks([recorder.block(None)] * blocks)
+            accesses = np.count_nonzero(self._accesses[log_steps[:, 0]])
+            recorder.add_blocks([recorder.block(None)] * int(accesses))
 
     def _block(self, row: int, recorder: Recorder) -> int:
         """Return the recorder's number of an access."""

@@ -140,7 +140,8 @@ class Screen(Observer):
         if wanted.gaps is None and not wanted.races:
             self.unneeded = np.flatnonzero(rows[:, shadow.SPACE] == shadow.TO_SHARED).tolist()
         elif wanted.gaps is None and not state[shadow.COPIES]:
-            self.unneeded = calm_reads(environment.code)
+            self.unneeded = sorted(calm_reads(environment.code))
+        rows[list(self.unneeded), shadow.SPACE] = shadow.NOWHERE
         self.reaches_buffers = len(buffers) > 1
         self.has_enough = any(b.name == HEAP for b in buffers) or memory.cluster is not None
 

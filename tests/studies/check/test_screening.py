@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu.sass.compiled import loading
+from gpuemu.sass.compiled import loading, recording
 from gpuemu.sass.image.cubin import Cubin
 from gpuemu.sass.machine.scheduling.steps import Steps
 from gpuemu.sass.tools.disassembly import load_cubin
@@ -105,7 +105,7 @@ RIGHT = {
     "OVER": "0",
 }
 PLANTED = {
-    "a race": ({"SECOND": ""}, "racecheck"), "a race within an iteration": ({"FIRST": ""}, "racecheck"),
+    "a race": ({"SECOND": ""}, "racecheck"), "a race in one CTA": ({"SECOND": "if (blockIdx.x != 1 || blockIdx.y != 3) __syncthreads()"}, "racecheck"), "a race within an iteration": ({"FIRST": ""}, "racecheck"),
     "a read past the buffer": ({"AWAY": "(k > 32) * 4000"}, "memcheck"), "a read of the next array": ({"OVER": "2"}, "memcheck"),
     "a read of what nobody writes": ({"FILLED": "x < 15"}, "initcheck"),
 }  # fmt: skip
@@ -206,6 +206,19 @@ def test_no_tool_and_no_step_of_numpy_is_needed_for_a_tiled_product(
     assert len(executors) == 2
     assert [one._steps_taken for one in executors] == [0, 0]
     np.testing.assert_allclose(args[0], args[1] @ args[2], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["right", "a race in one CTA"])
+def test_the_executor_goes_on_with_a_cta_that_fills_its_log(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """The screening has then followed the first part of the CTA, and goes on with the rest."""
+    monkeypatch.setattr(recording, "_BLOCK_BYTES", 0)
+    screens = screens_of(monkeypatch)
+    cubin, args = product(tmp_path, **({} if name == "right" else PLANTED[name][0]))
+    report = gpuemu.check(cubin, "tiled", grid=(4, 4), block=(16, 16), args=args, tools=["racecheck"])
+    assert bool(report.findings) == screens[0].has_enough == (name != "right")
 
 
 IN_GLOBAL = """

@@ -41,7 +41,7 @@ class Observer:
     needs_addresses = True
     """Whether records need the addresses of accesses that compiled loops execute."""
     unneeded: Collection[int] = ()
-    """Instructions whose addresses the logs of compiled loops leave out."""
+    """Accesses that the logs of compiled loops leave out. Records then need no addresses."""
     has_enough = False
     """Whether no further CTA needs to execute, and a CTA with a fault needs no record."""
     spread = 0

@@ -86,7 +86,7 @@ class CtaExecutor(Steps):
         `expected`: about how many warp instructions they have, or 0 if that is unknown.
         Returns the CTAs that have ended, and the next one, which has begun, if the loops cannot continue it.
         """
-        alone = self._clusters is None and not self._lanes.are_noisy and self.environment.observer is None
+        alone = self._clusters is None and not self._lanes.are_noisy
         bridge = self._bridge_now() if alone else None
         if bridge is None:
             return [], None

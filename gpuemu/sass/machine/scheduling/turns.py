@@ -100,7 +100,7 @@ class Turns:
                 if begun is None and done_ahead:
                     continue
                 cta = self._current = begun or self._begin(to_begin.next())
-                if self._observer is not None:
+                if self._observer is not None and begun is None:
                     self._observer.starts(cta.number)
             else:
                 woken = next((cta for cta in self._waiting if self._changed(cta)), None)
