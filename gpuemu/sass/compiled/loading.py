@@ -155,7 +155,7 @@ def shadow_arrays(
     warps = lanes // 32
     return {
         "table": np.zeros((instructions, TABLE_COLUMNS), np.int64),
-        "buffers": np.zeros((buffers, 2), np.int64),
+        "buffers": np.zeros((buffers, 4), np.int64),
         "exists": np.zeros(warps, np.uint32),
         "alive": np.zeros(warps, np.uint32),
         "arrived": np.zeros((CTA_BARRIER_NUMBERS, warps), np.uint32),

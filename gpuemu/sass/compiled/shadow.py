@@ -9,7 +9,8 @@ A copy (LDGSTS) writes at some time until its warp has waited for its group. So 
 thread and the group of the last copy: nobody may access the unit before the wait, which then counts as the write.
 
 Reads of shared memory since a barrier for all matter only if a write comes before the next one. They are put off until
-then, and forgotten at the next barrier.
+then, and forgotten at the next barrier. Reads of a buffer matter only if the kernel also writes it. So they leave no
+marks before its first write, and if there were any by then, the launch is followed again, with all marks.
 
 A table describes each instruction, by the columns below.
 """
@@ -34,13 +35,17 @@ NO_ACTION, LEAVES, MEETS, SHUFFLES, NAMES_ALL, MEETS_IN_WARP, CLOSES_GROUP, AWAI
 
 (
     TIME, SINCE, BEGAN, DIGEST, NEAR_BUFFER, SHARED_SHIFT, GLOBAL_SHIFT, ORIGIN, RACES, ATOMICS, COPIES, OWN_PITCH,
-    WROTE, PUT_OFF, SUSPECT,
-) = range(15)  # fmt: skip
+    WROTE, PUT_OFF, SUSPECT, MARKS_READS,
+) = range(16)  # fmt: skip
 """The state: the time now, at the last barrier for all, and at the CTA's start; a digest of all places in global
 memory; the sizes of units, as log2, and the address of the first global one; whether to look for races, among atomics,
 and with copies; the bytes of a lane's frame; SINCE at the last write to shared memory; the number of reads that are put
-off; the instruction that may be wrong."""
+off; the instruction that may be wrong; and whether reads leave marks in buffers that have not been written, or
+LACKS_READS if such a buffer has been written without them."""
 SHADOW_NUMBERS = 16
+LACKS_READS = 2
+WAS_READ, WAS_WRITTEN = 2, 3
+"""Columns of a buffer: whether the launch has read it without marks, and whether the launch has written it."""
 GROUPS_CLOSED, GROUPS_AWAITED = range(2)
 GROUP_TIMES = 64
 """The groups of a warp whose waits have a time of their own."""
@@ -51,6 +56,7 @@ CTA_BARRIER_NUMBERS = 16
 
 _ONE, _LANES, _WARPS, _CTAS = range(4)
 """A mark is one thread's, several lanes' of a warp, several warps', or several CTAs'."""
+_UNKNOWN = 2
 _WHOLE = np.uint32(0xFFFFFFFF)
 _MIX, _TURN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
@@ -172,9 +178,12 @@ def _own(taking: Any, places: Any, size: Any, does: Any, filled: Any, pitch: Any
     return True
 
 
-def _digest(taking: Any, places: Any, buffers: Any, state: Any) -> Any:
-    """Add places in global memory, as buffers and offsets in them, to the digest; whether all are in buffers."""
-    k, total = state[NEAR_BUFFER], _TURN
+def _digest(taking: Any, places: Any, does: Any, buffers: Any, state: Any) -> Any:
+    """Add places in global memory, as buffers and offsets in them, to the digest.
+
+    Returns whether the access needs marks. The result is _UNKNOWN outside of buffers, and where marks of reads lack.
+    """
+    k, total, last, marks = state[NEAR_BUFFER], _TURN, -1, state[MARKS_READS] != 0
     for i in range(taking.size):
         if taking[i] == 0:
             continue
@@ -183,13 +192,21 @@ def _digest(taking: Any, places: Any, buffers: Any, state: Any) -> Any:
             while k < len(buffers) - 1 and not buffers[k, 0] <= places[i] < buffers[k, 0] + buffers[k, 1]:
                 k += 1
             if not buffers[k, 0] <= places[i] < buffers[k, 0] + buffers[k, 1]:
-                return False
+                return _UNKNOWN
+        if k != last and state[MARKS_READS] == 0:
+            if does != DOES_READ and buffers[k, WAS_READ]:
+                state[MARKS_READS] = LACKS_READS
+                return _UNKNOWN
+            buffers[k, WAS_WRITTEN] |= does != DOES_READ
+            buffers[k, WAS_READ] |= buffers[k, WAS_WRITTEN] == 0
+            marks |= buffers[k, WAS_WRITTEN] != 0
+            last = k
         mixed = (np.uint64(places[i] - buffers[k, 0]) + (np.uint64(k) << np.uint64(48))) * _MIX + np.uint64(i) * _TURN
         total += (mixed ^ mixed >> np.uint64(29)) * _MIX
     state[NEAR_BUFFER] = k
     mixed = (np.uint64(state[DIGEST]) ^ total) * _MIX
     state[DIGEST] = np.int64(mixed ^ mixed >> np.uint64(31))
-    return True
+    return marks
 
 
 def _in_gaps(taking: Any, places: Any, size: Any, few: Any, gaps: Any) -> Any:
@@ -219,15 +236,18 @@ def _in_shared(row: Any, does: Any, taking: Any, places: Any, shadow: Any) -> An
 def _in_global(row: Any, does: Any, taking: Any, places: Any, shadow: Any) -> Any:
     """Take note of an access to global memory; whether it is surely right."""
     state, units = shadow.state, shadow.units
-    if not _digest(taking, places, shadow.buffers, state):
+    marks = _digest(taking, places, does, shadow.buffers, state)
+    if marks == _UNKNOWN:
         return False
+    races = marks and state[RACES] and shadow.everywhere.shape[1]
+    if not races and shadow.filled.size == 0:
+        return True
     shift = state[GLOBAL_SHIFT]
     for i in range(taking.size):
         units[i] = places[i] - state[ORIGIN] >> shift
     count = max(1, row[BYTES] >> shift)
     if shadow.filled.size and not _fill(taking, units, count, does, shadow.filled):
         return False
-    races = state[RACES] and shadow.everywhere.shape[1]
     return not races or _mark(taking, count, does, 32, shadow.everywhere, state[BEGAN], shadow)
 
 

@@ -111,8 +111,11 @@ class LaunchCheck:
         """The trace of a launch that is surely right; None if the tools must look, with the arguments as before."""
         tools = self._tools
         unfilled = unfilled_arrays(self._config.args) if "initcheck" in tools else []
-        first = Screen(Wanted("racecheck" in tools, unfilled, "initcheck" in tools, None, "controlcheck" in tools))
-        trace = self._launch(self._config.args, first, self._kept, Listeners(progress=self._listeners.progress))
+        wanted = Wanted("racecheck" in tools, unfilled, "initcheck" in tools, None, "controlcheck" in tools)
+        trace, first = self._screened(wanted)
+        if first.lacks_reads:
+            self._restore()
+            trace, first = self._screened(replace(wanted, marks_reads=True))
         self._limit_budget(trace)
         right, self.findings, self.notes = not first.has_enough, Findings(), first.notes
         if right and "memcheck" in tools:
@@ -125,6 +128,12 @@ class LaunchCheck:
             return trace
         self._restore()
         return None
+
+    def _screened(self, wanted: Wanted) -> tuple[Trace, Screen]:
+        """The trace of a launch, and what the screening has found."""
+        screen = Screen(wanted)
+        heard = Listeners(progress=self._listeners.progress)
+        return self._launch(self._config.args, screen, self._kept, heard), screen
 
     def _moved_targets(self) -> int | None:
         """The targets of a launch with its buffers elsewhere; None if they are unknown."""

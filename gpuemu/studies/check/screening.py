@@ -79,7 +79,8 @@ class Wanted:
 
     `own`: reads of local memory that the thread has not written.
 
-    `gaps`: which bytes of shared memory belong to no array. `follows_lanes`, `spread`: see Observer.
+    `gaps`: which bytes of shared memory belong to no array. `follows_lanes`, `spread`: see Observer. `marks_reads`:
+    whether to look for races with reads of a buffer that come before its first write.
     """
 
     races: bool = False
@@ -88,6 +89,7 @@ class Wanted:
     gaps: NDArray[np.uint8] | None = None
     follows_lanes: bool = False
     spread: int = 0
+    marks_reads: bool = False
 
 
 class Screen(Observer):
@@ -122,14 +124,15 @@ class Screen(Observer):
         arguments, state = self._arguments, self._arguments["state"]
         for column, value in (
             (shadow.SHARED_SHIFT, shared), (shadow.GLOBAL_SHIFT, everywhere), (shadow.ORIGIN, origin),
-            (shadow.RACES, wanted.races), (shadow.OWN_PITCH, memory.local_pitch),
+            (shadow.RACES, wanted.races), (shadow.MARKS_READS, wanted.marks_reads or not looks),
+            (shadow.OWN_PITCH, memory.local_pitch),
             (shadow.ATOMICS, (rows[:, shadow.DOES] == shadow.DOES_ATOMIC).any()),
             (shadow.COPIES, (rows[:, shadow.DOES] == shadow.DOES_COPY).any()),
         ):  # fmt: skip
             state[column] = value
         arguments["table"], arguments["exists"] = rows, ballots(lanes.exists)
         for row, buffer in zip(arguments["buffers"], buffers, strict=False):
-            row[:] = buffer.start, buffer.bytes
+            row[:2] = buffer.start, buffer.bytes
         arguments["filled"] = self._values(buffers, origin, span, everywhere)
         if wanted.own and any(i.mnemonic in ("LDL", "LD") for i in environment.code):
             arguments["own"] = np.zeros(memory.local_pitch * lanes.count, np.uint8)
@@ -171,6 +174,11 @@ class Screen(Observer):
     def recorded(self, cta: int, recorder: Any) -> None:
         if self.follows_lanes and not self.has_enough:
             self.paths.add(cta, recorder)
+
+    @property
+    def lacks_reads(self) -> bool:
+        """Whether a buffer has been written whose reads before left no marks."""
+        return bool(self._arguments["state"][shadow.MARKS_READS] == shadow.LACKS_READS)
 
     @property
     def targets(self) -> int:

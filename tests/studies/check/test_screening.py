@@ -252,6 +252,25 @@ def test_tools_follow_no_more_ctas_than_it_takes_to_see_that_a_screening_is_fast
     assert len(begun) == followed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "screenings", "races"),
+    [
+        ("c[i] = a[i] + a[255 - i]", 1, False), ("c[i] += a[i]", 2, False), ("c[i] = a[i]; c[i] += 1", 1, False),
+        ("c[i] = c[255 - i]", 2, True), ("c[i] = a[i]; c[0] += c[255 - i]", 1, True),
+    ],
+)  # fmt: skip
+def test_reads_of_a_buffer_are_followed_only_if_it_is_also_written(
+    loops: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, screenings: int, races: bool
+) -> None:
+    cubin = compiled(IN_GLOBAL.replace("BODY", body), tmp_path, "sm_80")
+    screens = screens_of(monkeypatch)
+    args = [np.zeros(256, np.float32), np.ones(256, np.float32)]
+    report = gpuemu.check(cubin, "moves", grid=2, block=128, args=args, tools=["racecheck"])
+    assert bool(report.findings) == screens[-1].has_enough == races
+    assert len(screens) == screenings
+
+
 TILE_LOOP = (
     "STS [R6], R7", "{0}", "LDS R8, [R5]", "{1}", "LDS R9, [R5+0x4]", "BAR.SYNC 0x0", "{2}", "@P0 BRA 0x0",
     "LDS R10, [R5]", "EXIT",
