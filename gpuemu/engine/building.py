@@ -21,20 +21,17 @@ from gpuemu.base.interrupts import follow, held
 from gpuemu.base.telling import tell as tell_line
 from gpuemu.base.telling import tell_once
 from gpuemu.base.unaided import has_numba, unaided
-from gpuemu.engine import machine, twins
-from gpuemu.engine.allocate import nothing
-from gpuemu.engine.state import State
+from gpuemu.engine import machine, machine_code, twins
+from gpuemu.engine.machine_code import Loop
 from gpuemu.engine.unit import Unit
 
 ENGINES = ("auto", "simpy", "compiled")
-WORTH_LOADING = 4_000
-"""Instructions for which SimPy needs about the time that Numba and the code on disk need to load."""
+WORTH_LOADING = 1_000
+"""Instructions for which SimPy needs about the time that the code on disk needs to load, 0.2 s."""
 WORTH_COMPILING = 500_000
 """Instructions for which SimPy needs longer than the compiler."""
 
 
-Loop = Callable[[State, int], int]
-"""`units.cycle.advance` as compiled code."""
 _loaded: dict[tuple[Unit, ...], Loop] = {}
 """The compiled code by its units: other units have other code."""
 _asked = 0
@@ -75,18 +72,24 @@ def load(tell: Tell | None = None) -> Loop:
         if not is_possible():
             right = "Install it with pip install numba, or use simpy"
             raise GpuemuError.one("engine", None, "compiled", "Numba is not installed", right)
-        from gpuemu.engine.compiled import loop
-
         with cache.turn(folder(), lambda: _wait(tell), _patience_s) as is_made:
-            if not is_made:
-                if tell is None:
-                    tell_compiling(folder())
-                else:
-                    tell(False)
-            loaded = loop()
-            loaded(nothing(), 1)
-        _loaded[units] = loaded
+            if is_made and machine_code.is_in(folder()):
+                _loaded[units] = machine_code.read(folder())
+            else:
+                _loaded[units] = _compiled(None if is_made else tell or _tell_compiling)
     return _loaded[units]
+
+
+def _compiled(tell: Tell | None) -> Loop:
+    from gpuemu.engine.compiled import loop
+
+    if tell is not None:
+        tell(False)
+    return loop()
+
+
+def _tell_compiling(_: bool) -> None:
+    tell_compiling(folder())
 
 
 def tell_compiling(folder: Path) -> None:

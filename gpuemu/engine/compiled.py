@@ -11,20 +11,19 @@ write to another.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from zlib import crc32
 
-import numpy as np
 from llvmlite import ir
 from numba import extending
 from numba.core import cgutils, typing
 
-from gpuemu.engine import machine
+from gpuemu.base import cache
+from gpuemu.engine import machine, machine_code
+from gpuemu.engine.machine_code import Loop
 from gpuemu.engine.records import fields
-from gpuemu.engine.state import State
-from gpuemu.engine.twins import cached
+from gpuemu.engine.twins import cached, folder_of, object_file
 
 types: Any = import_module("numba.core.types")  # its type hints lack the names used here
 WORD = ir.IntType(64)
@@ -216,11 +215,13 @@ def _length(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _holder(kind: StateType) -> Any:
-    """A function that makes a state of the table."""
+    """A function that makes a state of the table, which is an array or an address."""
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
     def held(_: Any, table: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(table, types.Integer):
+                return builder.inttoptr(arguments[0], WORDS)
             return context.make_array(table)(context, builder, arguments[0]).data
 
         return kind(table), code
@@ -228,16 +229,23 @@ def _holder(kind: StateType) -> Any:
     return held
 
 
-def loop(*, check_bounds: bool = False) -> Callable[[State, int], int]:
-    """`units.cycle.advance`, compiled or found on disk; its first call compiles."""
-    names, texts = [*machine.layout()], machine.texts()
-    holder = _holder(StateType(f"{crc32(repr(texts).encode()):08x}"))
-    advance = cached(machine.modules(), "advance", holder=holder, texts=texts, check_bounds=check_bounds)
+def loop() -> Loop:
+    """`units.cycle.advance`, compiled, and kept on disk for the next process."""
+    home = folder_of(machine.modules(), machine.texts())
+    place, is_kept = cache.ready(home)
+    if not is_kept:
+        machine_code.write(place, *object_file(machine.modules(), "advance", machine.texts(), _holder(_state())))
+    found = machine_code.read(place)
+    if not is_kept:
+        cache.keep(place, home)
+    return found
 
-    def run(state: State, cycles: int) -> int:
-        lists = [getattr(state, name) for name in names]
-        assert all(one.flags.c_contiguous for one in lists)
-        table = [number for one in lists for number in (one.ctypes.data, len(one))]
-        return int(advance(np.array(table, np.int64), cycles))
 
-    return run
+def checked_loop() -> Loop:
+    """Return the same loop with every index and assertion checked. The first call compiles what is not on disk."""
+    advance = cached(machine.modules(), "advance", holder=_holder(_state()), texts=machine.texts(), check_bounds=True)
+    return machine_code.on_tables(lambda table, cycles: int(advance(table, cycles)))
+
+
+def _state() -> StateType:
+    return StateType(f"{crc32(repr(machine.texts()).encode()):08x}")

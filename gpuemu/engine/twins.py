@@ -25,6 +25,7 @@ from gpuemu.base import cache
 from gpuemu.base.compiled import compiler
 
 TWIN = "__compiled"
+_COMPILERS = (__name__, "gpuemu.engine.compiled", "gpuemu.engine.machine_code", "gpuemu.base.whole_programs")
 
 
 class _Redirect(ast.NodeTransformer):
@@ -120,7 +121,13 @@ def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
     content = hashlib.sha256(compiler().encode())
     for text in texts.items():
         content.update("\0".join(text).encode())
-    for name in (__name__, "gpuemu.engine.compiled", "gpuemu.base.whole_programs", *units):
+    for name in (
+        __name__,
+        "gpuemu.engine.compiled",
+        "gpuemu.engine.machine_code",
+        "gpuemu.base.whole_programs",
+        *units,
+    ):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     numbers = {at for name in units for at in _numbers(name, units)}
     content.update(repr(sorted(numbers)).encode())
@@ -132,6 +139,50 @@ def folder_of(
 ) -> Path:
     """The folder in which `cached` keeps the compiled code of these sources."""
     return (folder or cache.cache_folder()) / f"engine-{fingerprint(units, texts)}{'-checked' if check_bounds else ''}"
+
+
+def _inner(
+    units: Sequence[str], name: str, texts: Mapping[str, str], *, check_bounds: bool, allocates: bool
+) -> Callable[..., Any]:
+    """A placeholder for the twin of the function `name`, which is made when there is something to compile."""
+    from numba.extending import overload
+
+    from gpuemu.base.whole_programs import Part
+
+    def inner(state: Any, until: Any) -> Any:
+        """Stand for the twin."""
+
+    def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
+        made = twins(units, texts, check_bounds=check_bounds, allocates=allocates)
+        function = getattr(made[units[-1]], name)
+        return lambda state, until: function(state, until)
+
+    overload(inner, jit_options={"pipeline_class": Part}, strict=False)(twin)
+    return inner
+
+
+def object_file(
+    units: Sequence[str], name: str, texts: Mapping[str, str], holder: Callable[[int], Any]
+) -> tuple[bytes, str]:
+    """Compile the function `name` of the last of the units, and return its object file and its symbol in there.
+
+    The code takes two numbers: the units get the result of `holder`, which Numba can call, applied to the first. It
+    returns a number, raises nothing, allocates nothing, and needs no function that is not in the file.
+    """
+    from numba import int64, njit
+
+    inner = _inner(units, name, texts, check_bounds=False, allocates=False)
+
+    def outermost(state: Any, until: Any) -> Any:
+        return inner(holder(state), until)
+
+    compiled = njit(
+        outermost, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )  # fmt: skip
+    compiled.compile((int64, int64))
+    (found,) = compiled.overloads.values()
+    _, _, (code, _) = found.library.serialize_using_object_code()
+    return code, found.fndesc.llvm_func_name
 
 
 def cached(
@@ -150,9 +201,6 @@ def cached(
     compiled code beside the file of its function, so the function gets a file of its own.
     """
     from numba import njit
-    from numba.extending import overload
-
-    from gpuemu.base.whole_programs import Part
 
     home = folder_of(units, texts, folder, check_bounds=check_bounds)
     place, is_kept = cache.ready(home)
@@ -165,15 +213,7 @@ def cached(
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 
-    def inner(state: Any, until: Any) -> Any:
-        """A placeholder for the twin, which is made when there is something to compile."""
-
-    def twin(state: Any, until: Any) -> Callable[[Any, Any], Any]:
-        made = twins(units, texts, check_bounds=check_bounds, allocates=allocates)
-        function = getattr(made[units[-1]], name)
-        return lambda state, until: function(state, until)
-
-    overload(inner, jit_options={"pipeline_class": Part}, strict=False)(twin)
+    inner = _inner(units, name, texts, check_bounds=check_bounds, allocates=allocates)
     module.__dict__.update(inner=inner, holder=holder)
     for unit in units:  # code from disk asks for modules of these names, and reads nothing there
         sys.modules.setdefault(unit + TWIN, ModuleType(unit + TWIN))

@@ -35,12 +35,12 @@ def with_toy() -> Iterator[None]:
 
 def load() -> Loop:
     """The build, of the machine with the toy unit; it is compiled if it is not on disk."""
-    from gpuemu.engine.compiled import loop
+    from gpuemu.engine.compiled import checked_loop
 
     with cache.turn(folder()) as is_made:
         if not is_made:
             building.tell_compiling(folder())
-        checked = loop(check_bounds=True)
+        checked = checked_loop()
         checked(nothing(), 1)
     return checked
 
