@@ -112,11 +112,13 @@ def build(
     line of a section. Raises GpuemuError with every problem.
     """
     given = {path: located for path, located in values.items() if not is_derived(located.provenance)}
-    known = {".".join(path): located.value for path, located in given.items()}
+    name_of = {path: ".".join(path) for path in given}
+    known = {name_of[path]: located.value for path, located in given.items()}
     follows = {
         tuple(name.split(".")): Located(value, Provenance(DERIVED, "", note, "", DERIVED, None))
         for name, (value, note) in derived(known).items()
     }
+    name_of |= {path: ".".join(path) for path in follows}
     values = {**follows, **given}
     nested: dict[str, Any] = dict(labels)
     for path, located in values.items():
@@ -138,12 +140,12 @@ def build(
                 wrong.add(name)
                 problems.append(_value_problem(root, path, values, section_place))
     problems += _missing_entries(root, nested, section_place)
-    by_name = {".".join(path): located for path, located in values.items()}
+    by_name = {name_of[path]: located for path, located in values.items()}
     problems += _broken_rules(by_name, wrong)
     problems += _unknown_chip(by_name, wrong, [*nested.get("chips", ())])
     if arch is None or problems:
         raise GpuemuError(sorted(problems, key=lambda p: (p.file, p.line or 0)))
-    arch._provenance = FrozenMapping({n: by_name[n].provenance for n in arch.flat()})
+    arch._provenance = FrozenMapping({name_of[path]: values[path].provenance for path in arch.paths()})
     arch._sources = FrozenMapping(sources)
     return arch
 

@@ -48,7 +48,7 @@ def override(arch: A, overrides: Mapping[str, Any], where: str, called: str | No
     """Implement Architecture.with_overrides."""
     values: dict[Names, Located] = {}
     path_of: dict[str, Names] = {}
-    provenance = arch.provenance
+    provenance = dict(arch.provenance)
     for path, value in arch.paths().items():
         name = ".".join(path)
         path_of[name] = path

@@ -7,7 +7,7 @@ valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -37,6 +37,10 @@ class FrozenMapping(Mapping[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def items(self) -> ItemsView[K, V]:
+        """Return what the entries of the mapping return, which is quicker than to ask for each."""
+        return self._entries.items()
 
     def __hash__(self) -> int:
         return hash(frozenset(self._entries.items()))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -74,28 +75,32 @@ class Labelled(Part):
 
     def paths(self) -> dict[tuple[str, ...], Any]:
         """Do the same as `flat`, but by tuples of names, because names of tensor modes contain dots."""
-        return {
-            path: value
-            for name in type(self).model_fields
-            if name not in LABELS
-            for path, value in _leaves(getattr(self, name), (name,))
-        }
+        found: dict[tuple[str, ...], Any] = {}
+        _collect([(name, getattr(self, name)) for name in type(self).model_fields if name not in LABELS], (), found)
+        return found
 
 
 _PLAIN = frozenset((int, float, bool, str, tuple))
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if type(value) in _PLAIN:  # most values; isinstance takes long for a class of pydantic
-        yield path, value
-    elif isinstance(value, Part):
-        for name in type(value).model_fields:
-            yield from _leaves(getattr(value, name), (*path, name))
-    elif isinstance(value, Mapping):
-        for name, entry in value.items():
-            yield from _leaves(entry, (*path, name))
-    elif value is not None:
-        yield path, value
+@cache
+def _names(kind: type[Part]) -> tuple[str, ...]:
+    return tuple(kind.model_fields)
+
+
+def _collect(entries: Iterable[tuple[str, Any]], path: tuple[str, ...], found: dict[tuple[str, ...], Any]) -> None:
+    """Add the values of named entries of the section at `path`, and of the sections among them."""
+    for name, entry in entries:
+        kind = type(entry)
+        if kind in _PLAIN:  # most values; isinstance takes long for a class of pydantic
+            found[*path, name] = entry
+        elif isinstance(entry, Part):
+            values = entry.__dict__
+            _collect([(inner, values[inner]) for inner in _names(kind)], (*path, name), found)
+        elif isinstance(entry, Mapping):
+            _collect(entry.items(), (*path, name), found)
+        elif entry is not None:
+            found[*path, name] = entry
 
 
 def yaml_value(value: Any) -> str:
@@ -112,5 +117,7 @@ def quoted(text: str) -> str:
     if _WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
+    if quoted.isprintable():
+        return quoted
     # JSON does not escape some characters that YAML requires escaped, such as DEL and the Unicode line separators.
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)

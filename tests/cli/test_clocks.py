@@ -57,7 +57,7 @@ def test_run_saves_compares_and_prints_emulated_cycles(folder: Path) -> None:
 
 
 def test_the_first_screen_and_the_data_say_what_is_not_known(folder: Path) -> None:
-    options = (*ARGUMENTS, "1000", "--grid", "200")
+    options = (*ARGUMENTS, "100", "--grid", "200")
     result = json.loads(forked.gpuemu("run", "k.cu", *options, "--format", "json", cwd=folder).output)
     jsonschema.validate(
         result, json.loads((ROOT / "gpuemu" / "views" / "result.schema.json").read_text(encoding="utf-8"))
