@@ -84,7 +84,7 @@ _PLAIN = frozenset((int, float, bool, str, tuple))
 
 
 @cache
-def _names(kind: type[Part]) -> tuple[str, ...]:
+def _names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(kind.model_fields)
 
 
@@ -96,7 +96,7 @@ def _collect(entries: Iterable[tuple[str, Any]], path: tuple[str, ...], found: d
             found[*path, name] = entry
         elif isinstance(entry, Part):
             values = entry.__dict__
-            _collect([(inner, values[inner]) for inner in _names(kind)], (*path, name), found)
+            _collect([(inner, values[inner]) for inner in _names(type(entry))], (*path, name), found)
         elif isinstance(entry, Mapping):
             _collect(entry.items(), (*path, name), found)
         elif entry is not None:

@@ -57,8 +57,8 @@ MOST_WORK = 4_000_000
 """About so many steps and lines are simulated of a launch. The rest goes on as the second half of these."""
 FEWEST_ROUNDS = 4
 """But at least so many CTAs for each place."""
-WORTH_LOADING = 20_000
-"""Steps and lines for which plain functions need about the time that Numba needs to load."""
+WORTH_LOADING = 3_000
+"""Steps and lines for which plain functions need about the time that compiled ones need to load."""
 SLICE_KIBIBYTES, CHANNEL_SLICES = 512, 2
 """The size of a slice of L2, and slices for each channel of DRAM, as counted on an A100 (80 slices, 40 channels)."""
 WARMING = 4
@@ -375,7 +375,7 @@ def _warm(launch: Simulation, whole: Grid, chip: ChipFacts) -> None:
 
 @cache
 def _compiled() -> Any:
-    return twins.cached(MODULES, "run", allocates=False)
+    return twins.machine_code_of(MODULES, "run")
 
 
 _asked = 0

@@ -22,7 +22,7 @@ from gpuemu.base.telling import tell as tell_line
 from gpuemu.base.telling import tell_once
 from gpuemu.base.unaided import has_numba, unaided
 from gpuemu.engine import machine, machine_code, twins
-from gpuemu.engine.machine_code import Loop
+from gpuemu.engine.advance import Loop, loop_in
 from gpuemu.engine.unit import Unit
 
 ENGINES = ("auto", "simpy", "compiled")
@@ -74,7 +74,7 @@ def load(tell: Tell | None = None) -> Loop:
             raise GpuemuError.one("engine", None, "compiled", "Numba is not installed", right)
         with cache.turn(folder(), lambda: _wait(tell), _patience_s) as is_made:
             if is_made and machine_code.is_in(folder()):
-                _loaded[units] = machine_code.read(folder())
+                _loaded[units] = loop_in(folder())
             else:
                 _loaded[units] = _compiled(None if is_made else tell or _tell_compiling)
     return _loaded[units]

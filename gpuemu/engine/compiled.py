@@ -20,10 +20,10 @@ from numba import extending
 from numba.core import cgutils, typing
 
 from gpuemu.base import cache
-from gpuemu.engine import machine, machine_code
-from gpuemu.engine.machine_code import Loop
+from gpuemu.engine import machine
+from gpuemu.engine.advance import Loop, loop_in, on_tables
 from gpuemu.engine.records import fields
-from gpuemu.engine.twins import cached, folder_of, object_file
+from gpuemu.engine.twins import cached, folder_of, keep_object
 
 types: Any = import_module("numba.core.types")  # its type hints lack the names used here
 WORD = ir.IntType(64)
@@ -234,8 +234,8 @@ def loop() -> Loop:
     home = folder_of(machine.modules(), machine.texts())
     place, is_kept = cache.ready(home)
     if not is_kept:
-        machine_code.write(place, *object_file(machine.modules(), "advance", machine.texts(), _holder(_state())))
-    found = machine_code.read(place)
+        keep_object(place, machine.modules(), "advance", (0, 0), machine.texts(), _holder(_state()))
+    found = loop_in(place)
     if not is_kept:
         cache.keep(place, home)
     return found
@@ -244,7 +244,7 @@ def loop() -> Loop:
 def checked_loop() -> Loop:
     """Return the same loop with every index and assertion checked. The first call compiles what is not on disk."""
     advance = cached(machine.modules(), "advance", holder=_holder(_state()), texts=machine.texts(), check_bounds=True)
-    return machine_code.on_tables(lambda table, cycles: int(advance(table, cycles)))
+    return on_tables(lambda table, cycles: int(advance(table, cycles)))
 
 
 def _state() -> StateType:

@@ -1,7 +1,7 @@
-"""The compiled engine as machine code, kept as an object file that a process runs without Numba.
+"""Compiled functions as machine code, kept as object files that a process runs without Numba.
 
-Numba takes 0.3 s to import, and 0.6 s to find its own kept code. The engine's outermost function takes two numbers and
-returns one, so LLVM alone can load its code and ctypes can call it.
+Numba takes 0.3 s to import, and 0.6 s to find its own kept code. A function that takes numbers and arrays of numbers,
+and returns a whole number, needs neither: LLVM loads its code, and ctypes calls it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,53 @@ import ctypes
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpuemu.engine import machine
-from gpuemu.engine.state import State
-
-OBJECT, SYMBOL = "engine.o", "engine.json"
+OBJECT, SYMBOL = "machine.o", "machine.json"
 """The files in a folder of the cache: the code, and the name of the outermost function in it."""
-Loop = Callable[[State, int], int]
-"""`units.cycle.advance` as compiled code."""
-_FORM = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-"""Numba's calling convention: a status, and the places of the result and of an exception before the arguments."""
+_INTEGER, _FLOAT = "integer", "float"
+_WORD = ctypes.c_int64
+_ARRAY = [_WORD] * 7
+"""How Numba passes an array: its owner and parent, which code that allocates nothing does not read, its length, the
+size of an element, its place, its length again, and the distance of elements.
+"""
+_RETURNED = (0, -2)
+"""Numba's statuses of a function that raises nothing; the second is that of None."""
+_OF_SYSTEM = "fmod", "memcpy", "memmove", "memset", "pow"
+"""Functions of the C library that LLVM calls for instructions of its own."""
 _held: list[Any] = []
 """LLVM's owners of all loaded code, which stays as long as the process."""
+
+
+def form_of(values: Any) -> str:
+    """The kinds of the numbers and arrays in nested tuples, separated by commas. Raises TypeError for anything else."""
+    return ",".join(map(_form_of, values))
+
+
+def _form_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return form_of(value)
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.flags.c_contiguous and value.dtype.kind in "if":
+        return str(value.dtype.name)
+    if isinstance(value, float):
+        return _FLOAT
+    if isinstance(value, int | np.int64) and not isinstance(value, bool):
+        return _INTEGER
+    raise TypeError(f"machine code takes no {type(value).__name__}")
+
+
+def _put(values: Any, numbers: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, tuple):
+            _put(value, numbers)
+        elif isinstance(value, np.ndarray):
+            numbers += (0, 0, len(value), value.itemsize, value.ctypes.data, len(value), value.itemsize)
+        else:
+            numbers.append(value if isinstance(value, float) else int(value))
 
 
 def write(folder: Path, code: bytes, symbol: str) -> None:
@@ -40,30 +70,24 @@ def is_in(folder: Path) -> bool:
     return (folder / OBJECT).is_file() and (folder / SYMBOL).is_file()
 
 
-def read(folder: Path) -> Loop:
-    """The engine from a folder that has its code, which nobody has damaged (see `cache.is_whole`)."""
+def read(folder: Path, form: str) -> Callable[..., int]:
+    """The function whose code is in a folder, for values of this form. Nobody has damaged it (see `cache.is_whole`)."""
     symbol = json.loads((folder / SYMBOL).read_text(encoding="utf-8"))
-    advance = _FORM(_address((folder / OBJECT).read_bytes(), symbol))
+    kinds: dict[str, list[Any]] = {_INTEGER: [_WORD], _FLOAT: [ctypes.c_double]}
+    types = [kind for name in form.split(",") for kind in kinds.get(name, _ARRAY)]
+    function = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(
+        _address((folder / OBJECT).read_bytes(), symbol)
+    )
 
-    def on_table(table: NDArray[np.int64], cycles: int) -> int:
-        result, exception = ctypes.c_int64(), ctypes.c_void_p()
-        status = advance(ctypes.byref(result), ctypes.byref(exception), table.ctypes.data, cycles)
-        assert status == 0, "the engine raises nothing"
+    def call(*values: Any) -> int:
+        numbers: list[Any] = []
+        _put(values, numbers)
+        result, exception = _WORD(), ctypes.c_void_p()
+        status = function(ctypes.byref(result), ctypes.byref(exception), *numbers)
+        assert status in _RETURNED, "the code raises nothing"
         return result.value
 
-    return on_tables(on_table)
-
-
-def on_tables(advance: Callable[[NDArray[np.int64], int], int]) -> Loop:
-    """Turn code that takes a table, with place and length of each list of the state, into code that takes the state."""
-    names = [*machine.layout()]
-
-    def run(state: State, cycles: int) -> int:
-        lists = [getattr(state, name) for name in names]
-        assert all(one.flags.c_contiguous for one in lists)
-        return advance(np.array([number for one in lists for number in (one.ctypes.data, len(one))], np.int64), cycles)
-
-    return run
+    return call
 
 
 def _address(code: bytes, symbol: str) -> int:
@@ -76,6 +100,8 @@ def _address(code: bytes, symbol: str) -> int:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     loader = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    if not all(map(llvm.address_of_symbol, _OF_SYSTEM)):
+        _held.append(import_module("numba.core.registry").cpu_target.target_context)  # adds those that a system lacks
     loader.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
     loader.finalize_object()
     _held.append(loader)

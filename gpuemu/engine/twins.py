@@ -23,6 +23,7 @@ from typing import Any
 
 from gpuemu.base import cache
 from gpuemu.base.compiled import compiler
+from gpuemu.engine import machine_code
 
 TWIN = "__compiled"
 _COMPILERS = (__name__, "gpuemu.engine.compiled", "gpuemu.engine.machine_code", "gpuemu.base.whole_programs")
@@ -161,28 +162,57 @@ def _inner(
     return inner
 
 
-def object_file(
-    units: Sequence[str], name: str, texts: Mapping[str, str], holder: Callable[[int], Any]
-) -> tuple[bytes, str]:
-    """Compile the function `name` of the last of the units, and return its object file and its symbol in there.
+def keep_object(
+    place: Path, units: Sequence[str], name: str, values: Sequence[Any], texts: Mapping[str, str],
+    holder: Callable[[Any], Any] | None = None,
+) -> None:  # fmt: skip
+    """Compile the function `name` of the last of the units for two such values, and write its code into a folder.
 
-    The code takes two numbers: the units get the result of `holder`, which Numba can call, applied to the first. It
-    returns a number, raises nothing, allocates nothing, and needs no function that is not in the file.
+    `holder`: as in `cached`. The function returns a whole number, raises nothing, allocates nothing, and the code needs
+    no function that is elsewhere.
     """
-    from numba import int64, njit
+    from numba import njit, typeof
 
     inner = _inner(units, name, texts, check_bounds=False, allocates=False)
 
     def outermost(state: Any, until: Any) -> Any:
-        return inner(holder(state), until)
+        return inner(state, until)
+
+    def outermost_of_held(state: Any, until: Any) -> Any:
+        return inner(holder(state), until)  # type: ignore[misc]
 
     compiled = njit(
-        outermost, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
+        outermost if holder is None else outermost_of_held,
+        error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True,
     )  # fmt: skip
-    compiled.compile((int64, int64))
+    compiled.compile(tuple(map(typeof, values)))
     (found,) = compiled.overloads.values()
     _, _, (code, _) = found.library.serialize_using_object_code()
-    return code, found.fndesc.llvm_func_name
+    machine_code.write(place, code, found.fndesc.llvm_func_name)
+
+
+def machine_code_of(units: Sequence[str], name: str) -> Callable[[Any, Any], int]:
+    """The function `name` of the last of the units as machine code, kept on disk for each form of its two values.
+
+    See `keep_object` for what the function may do.
+    """
+    found: dict[str, Callable[..., int]] = {}
+
+    def run(*values: Any) -> int:
+        form = machine_code.form_of(values)
+        if form not in found:
+            texts = {"form": form}
+            home = folder_of(units, texts)
+            with cache.turn(home):
+                place, is_kept = cache.ready(home)
+                if not is_kept:
+                    keep_object(place, units, name, values, texts)
+                found[form] = machine_code.read(place, form)
+                if not is_kept:
+                    cache.keep(place, home)
+        return found[form](*values)
+
+    return run
 
 
 def cached(

@@ -15,8 +15,8 @@ import gpuemu
 from gpuemu.arch import Architecture
 from gpuemu.base import cache
 from gpuemu.engine import building, machine, twins
+from gpuemu.engine.advance import Loop
 from gpuemu.engine.allocate import allocate, nothing
-from gpuemu.engine.building import Loop
 from gpuemu.engine.drivers import _column
 from gpuemu.engine.records import NEVER
 from gpuemu.engine.units.divergence import DIVERGENCE
