@@ -230,3 +230,17 @@ def test_copies_that_are_known_one_by_one_go_where_each_goes():
     found = counts(given, of)
     assert found[LOADED] == 4 * (move != NOWHERE).sum()
     assert found[READ] * HALF_BYTES == LINE_BYTES * (move != NOWHERE).sum()
+
+
+@pytest.mark.parametrize("kept", [None, 1000])
+def test_the_first_of_many_ctas_find_what_the_last_of_the_launch_before_left(monkeypatch, kept):
+    """They read 16 MiB, of which a smaller L2 holds none at the beginning, whether all CTAs are simulated or a few."""
+    chip = H100.model_copy(
+        update={"l2_held_kibibytes": 4000, "l2_found_kibibytes": 4000, "l2_kept_kibibytes": kept, "sms": 4}
+    )
+    given, of = touching(np.arange(16) * LINE_BYTES), grid(8192, far=16 * LINE_BYTES)
+    for most in (1 << 20, 1 << 16):
+        monkeypatch.setattr(clock, "MOST_WORK", most)
+        ended = clock.all_sms(given, of, ARCH, chip)
+        assert (ended.looked == 8192) == (most == 1 << 20)
+        assert ended.counts[READ] * HALF_BYTES == pytest.approx(16 * MIB, rel=0.05)
