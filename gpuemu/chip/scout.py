@@ -1,10 +1,10 @@
-"""Where each CTA of a grid first accesses memory: one warp of each executes until it would wait or write.
+"""Where each CTA of a grid first accesses memory: one warp of each executes until it needs others or would write.
 
 The warps of all CTAs execute at once, as though they were the warps of one CTA. Special registers give each lane its
-own CTA number. gpuemu records the first address of each instruction in each CTA. A barrier, a store to global memory,
-an atomic and `MOST_STEPS` end the execution, and so does any error, after which less is known. If the code has tensor
-copies, execution continues past barriers, mbarriers and stores, which can create tensor maps, until a warp waits for
-data. These stores are undone.
+own CTA number. gpuemu records the first address of each instruction in each CTA. A store to global memory, an atomic, a
+read of shared memory behind a barrier, and `MOST_STEPS` end the execution, and so does any error, after which less is
+known. If the code has tensor copies, execution continues past mbarriers and stores, which can create tensor maps, until
+a warp waits for data. These stores are undone.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _ENDS = (
     "STG", "ST", "RED", "REDG", "ATOM", "ATOMG", "SYNCS", "UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG",
     "UTMAREDG", "NANOSLEEP", "BPT", "CALL",
 )  # fmt: skip
+_READS_SHARED = ("LDS", "LDSM", "LD", "ATOMS")
 
 
 Numbers = NDArray[np.int64]
@@ -242,10 +243,20 @@ class Scouts(_OnNewLanes):
             elif copies and instruction.mnemonic == "UTMALDG":
                 self._told[pc] = told(self._sites[pc])
                 self._handlers[pc] = self._note_copy
-            elif instruction.mnemonic in _ENDS or instruction.operation.kind is Kind.BARRIER:
+            elif instruction.mnemonic in _ENDS:
                 self._handlers[pc] = self._end
+            elif instruction.operation.kind is Kind.BARRIER:
+                self._handlers[pc] = self._pass_barrier
 
     def _pass(self, group: Group, pc: int) -> bool:
+        group.pc = pc + 1
+        return True
+
+    def _pass_barrier(self, group: Group, pc: int) -> bool:
+        """Pass a barrier. From then on, what other warps wrote to shared memory is not known."""
+        for at, instruction in enumerate(self.environment.code):
+            if instruction.mnemonic in _READS_SHARED:
+                self._handlers[at] = self._end
         group.pc = pc + 1
         return True
 

@@ -58,3 +58,12 @@ def test_what_ctas_store_in_place_lies_where_they_loaded_it_in_each_of_several_t
     ctas = 1056
     found = traffic("double_each", 3 * ctas, 256, [*(np.zeros(ctas * 1024, np.float32) for _ in range(3)), ctas])
     assert found.dram_read == found.dirtied == pytest.approx(3 * ctas * 4096, rel=0.02)
+
+
+@pytest.mark.slow
+def test_loads_behind_a_barrier_tell_which_ctas_share_data():
+    """Eight CTAs read the same row, and which one is not linear in their numbers. There are more rows than they read."""
+    ctas, sharing, width = 132, 8, 1024
+    given = [np.ones(1, np.float32), np.zeros(2 * ctas * width * 4, np.float32), np.zeros(ctas * 256, np.float32)]
+    found = traffic("rows_behind_a_barrier", ctas, 256, [*given, sharing, width])
+    assert found.dram_read == pytest.approx(-(-ctas // sharing) * width * 16, rel=0.05)
