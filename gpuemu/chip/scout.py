@@ -226,12 +226,13 @@ class _Counting(_OnNewLanes):
 
 
 class Scouts(_OnNewLanes):
-    """An executor that ends at the first instruction that waits or stores."""
+    """An executor that ends at the first instruction that needs other warps or stores."""
 
     def __init__(self, environment: Environment):
         super().__init__(environment)
         self.compiled = False  # its control instructions are not the kernel's
         self._told: dict[int, Step] = {}
+        self._reads_shared = [pc for pc, i in enumerate(environment.code) if i.mnemonic in _READS_SHARED]
         copies = self.stores = any(instruction.mnemonic == "UTMALDG" for instruction in environment.code)
         for pc, instruction in enumerate(environment.code):
             waits = instruction.mnemonic == "SYNCS" and instruction.has("PHASECHK")
@@ -254,9 +255,8 @@ class Scouts(_OnNewLanes):
 
     def _pass_barrier(self, group: Group, pc: int) -> bool:
         """Pass a barrier. From then on, what other warps wrote to shared memory is not known."""
-        for at, instruction in enumerate(self.environment.code):
-            if instruction.mnemonic in _READS_SHARED:
-                self._handlers[at] = self._end
+        for at in self._reads_shared:
+            self._handlers[at] = self._end
         group.pc = pc + 1
         return True
 

@@ -122,13 +122,7 @@ def fingerprint(units: Sequence[str], texts: Mapping[str, str]) -> str:
     content = hashlib.sha256(compiler().encode())
     for text in texts.items():
         content.update("\0".join(text).encode())
-    for name in (
-        __name__,
-        "gpuemu.engine.compiled",
-        "gpuemu.engine.machine_code",
-        "gpuemu.base.whole_programs",
-        *units,
-    ):
+    for name in (*_COMPILERS, *units):
         content.update(name.encode() + b"\0" + _source(name).read_bytes())
     numbers = {at for name in units for at in _numbers(name, units)}
     content.update(repr(sorted(numbers)).encode())
